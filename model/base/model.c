@@ -1,0 +1,229 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "zeroledger/model.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "model_config.h"
+#include "zeroledger/bytes.h"
+#include "zeroledger/json.h"
+#include "zeroledger/text.h"
+
+static const char *const family_names[ZL_FAMILY_COUNT] = {
+    [ZL_FAMILY_BERT] = "bert",
+    [ZL_FAMILY_GPT2] = "gpt2",
+    [ZL_FAMILY_LLAMA] = "llama",
+};
+
+static const char *const activation_names[ZL_ACT_COUNT] = {
+    [ZL_ACT_GELU] = "gelu",
+    [ZL_ACT_GELU_TANH] = "gelu-tanh",
+    [ZL_ACT_SWIGLU] = "swiglu",
+};
+
+const char *zl_family_name(zl_family family)
+{
+    return family_names[family];
+}
+
+const char *zl_activation_name(zl_activation activation)
+{
+    return activation_names[activation];
+}
+
+const char *zl_model_preset(size_t index)
+{
+    return index < zl_preset_count ? zl_presets[index].name : NULL;
+}
+
+static zl_status check_positive(const zl_model *model, zl_err *err)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {
+        {"layers", model->layers},     {"width", model->width},         {"heads", model->heads},
+        {"kv heads", model->kv_heads}, {"head dim", model->head_dim},   {"ffn width", model->ffn},
+        {"vocab", model->vocab},       {"positions", model->positions},
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        if (counts[i].value == 0 || zl_poisoned(counts[i].value)) {
+            return zl_fail(err, ZL_E_INPUT, "model %s: %s must be at least 1, got %" PRIu64,
+                           model->name, counts[i].name, counts[i].value);
+        }
+    }
+    return ZL_OK;
+}
+
+static zl_status check_heads(const zl_model *model, zl_err *err)
+{
+    if (model->heads % model->kv_heads != 0) {
+        return zl_fail(err, ZL_E_INPUT,
+                       "model %s: kv heads must divide heads, got %" PRIu64 " and %" PRIu64,
+                       model->name, model->kv_heads, model->heads);
+    }
+    if (model->family == ZL_FAMILY_LLAMA) {
+        if (model->head_dim % 2 != 0) {
+            return zl_fail(err, ZL_E_INPUT,
+                           "model %s: head dim must be even for rotary embedding, got %" PRIu64,
+                           model->name, model->head_dim);
+        }
+        return ZL_OK;
+    }
+    if (zl_mul(model->heads, model->head_dim) != model->width) {
+        return zl_fail(err, ZL_E_INPUT,
+                       "model %s: heads x head dim must be the width %" PRIu64 ", got %" PRIu64
+                       " x %" PRIu64,
+                       model->name, model->width, model->heads, model->head_dim);
+    }
+    if (model->kv_heads != model->heads) {
+        return zl_fail(err, ZL_E_INPUT,
+                       "model %s: %s has no grouped-query attention, so kv heads must be %" PRIu64
+                       ", got %" PRIu64,
+                       model->name, zl_family_name(model->family), model->heads, model->kv_heads);
+    }
+    return ZL_OK;
+}
+
+/* What only some families have. */
+static zl_status check_family(const zl_model *model, zl_err *err)
+{
+    const bool llama = model->family == ZL_FAMILY_LLAMA;
+    const bool bert = model->family == ZL_FAMILY_BERT;
+    const char *wrong = NULL;
+    if ((model->activation == ZL_ACT_SWIGLU) != llama) {
+        wrong = llama ? "activation must be swiglu" : "activation must be gelu or gelu-tanh";
+    } else if ((model->types > 0) != bert || zl_poisoned(model->types)) {
+        wrong = bert ? "types must be at least 1" : "types must be 0";
+    } else if (!llama && !(model->qkv_bias && model->out_bias && model->mlp_bias)) {
+        wrong = "qkv_bias, out_bias and mlp_bias must be true";
+    } else if (model->pooler && !bert) {
+        wrong = "pooler must be false";
+    } else if (!isfinite(model->norm_eps) || model->norm_eps <= 0.0) {
+        wrong = "norm eps must be a positive number";
+    } else if (llama && (!isfinite(model->rope_theta) || model->rope_theta <= 0.0)) {
+        wrong = "rope theta must be a positive number";
+    } else if (!llama && !(model->rope_theta >= 0.0 && model->rope_theta <= 0.0)) {
+        wrong = "rope theta must be 0";
+    }
+    if (wrong != NULL) {
+        return zl_fail(err, ZL_E_INPUT, "model %s: %s in family %s", model->name, wrong,
+                       zl_family_name(model->family));
+    }
+    return ZL_OK;
+}
+
+zl_status zl_model_check(const zl_model *model, zl_err *err)
+{
+    if (model->family >= ZL_FAMILY_COUNT || model->activation >= ZL_ACT_COUNT) {
+        return zl_fail(err, ZL_E_INPUT, "model %s: family and activation must be set by name",
+                       model->name);
+    }
+    ZL_TRY(check_positive(model, err));
+    ZL_TRY(check_heads(model, err));
+    return check_family(model, err);
+}
+
+static zl_status load_preset(const zl_preset *preset, zl_model *out, zl_err *err)
+{
+    zl_json_doc *doc = NULL;
+    ZL_TRY(zl_json_parse(preset->name, preset->config, strlen(preset->config), &doc, err));
+    const zl_status status = zl_model_from_config(zl_json_root(doc), preset->name, out, err);
+    zl_json_free(doc);
+    return status;
+}
+
+/* Start of the last part of the path that ends at `end`. */
+static const char *last_part(const char *path, const char *end)
+{
+    while (end > path && end[-1] != '/') {
+        end--;
+    }
+    return end;
+}
+
+static bool part_is(const char *part, const char *end, const char *text)
+{
+    return (size_t)(end - part) == strlen(text) && memcmp(part, text, strlen(text)) == 0;
+}
+
+/* The label of a file: its folder if it is a config.json, else its own name without extension. */
+static void label(const char *path, char *name, size_t size)
+{
+    const char *end = path + strlen(path);
+    const char *part = last_part(path, end);
+    if (part_is(part, end, "config.json")) {
+        for (end = part; end > path && end[-1] == '/'; end--) {
+        }
+        part = last_part(path, end);
+        if (part_is(part, end, "") || part_is(part, end, ".") || part_is(part, end, "..")) {
+            part = "config";
+            end = part + strlen(part);
+        }
+    } else if (end - part > 5 && part_is(end - 5, end, ".json")) {
+        end -= 5;
+    }
+    size_t n = 0;
+    for (; part < end && n + 1 < size; part++) {
+        name[n++] = *part >= 0x20 && *part < 0x7f ? *part : '?';
+    }
+    name[n] = '\0';
+}
+
+static zl_status load_file(const char *path, zl_model *out, zl_err *err)
+{
+    zl_json_doc *doc = NULL;
+    char name[sizeof out->name];
+    label(path, name, sizeof name);
+    ZL_TRY(zl_json_load(path, &doc, err));
+    const zl_status status = zl_model_from_config(zl_json_root(doc), name, out, err);
+    zl_json_free(doc);
+    if (status != ZL_OK) {
+        zl_fail_at(err, path);
+    }
+    return status;
+}
+
+static zl_status unknown_model(const char *name, zl_err *err)
+{
+    const char *names[64];
+    size_t count = 0;
+    for (; count < 64 && zl_model_preset(count) != NULL; count++) {
+        names[count] = zl_model_preset(count);
+    }
+    const char *near = zl_nearest(name, names, count);
+    return zl_fail(err, ZL_E_USAGE, "unknown model '%.80s', neither a preset nor a file; %s%s%s",
+                   name,
+                   near != NULL ? "did you mean '" : "name a preset, a config.json or its folder",
+                   near != NULL ? near : "", near != NULL ? "'?" : "");
+}
+
+zl_status zl_model_load(const char *name_or_path, zl_model *out, zl_err *err)
+{
+    for (size_t i = 0; i < zl_preset_count; i++) {
+        if (strcmp(zl_presets[i].name, name_or_path) == 0) {
+            return load_preset(&zl_presets[i], out, err);
+        }
+    }
+    struct stat st;
+    const size_t length = strlen(name_or_path);
+    if (stat(name_or_path, &st) != 0) {
+        const bool pathlike = strchr(name_or_path, '/') != NULL ||
+                              (length > 5 && strcmp(name_or_path + length - 5, ".json") == 0);
+        return pathlike ? load_file(name_or_path, out, err) : unknown_model(name_or_path, err);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        return load_file(name_or_path, out, err);
+    }
+    char path[PATH_MAX];
+    const int used = snprintf(path, sizeof path, "%s/config.json", name_or_path);
+    if (used < 0 || (size_t)used >= sizeof path) {
+        return zl_fail(err, ZL_E_INPUT, "the path of %.80s... is too long; move it", name_or_path);
+    }
+    return load_file(path, out, err);
+}

@@ -1,0 +1,44 @@
+/* One row per field of zl_run: its option, its key in run.json, where it lives. Options, run.json
+ * and their order all come from these rows. Private to base/. */
+#ifndef ZL_BASE_RUN_FIELDS_H
+#define ZL_BASE_RUN_FIELDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "zeroledger/run.h"
+
+typedef enum zl_field_type {
+    ZL_FIELD_MODEL,
+    ZL_FIELD_COUNT, /* uint64_t */
+    ZL_FIELD_REAL,  /* double */
+    ZL_FIELD_NAME,  /* an enum with names */
+    ZL_FIELD_CLEAR, /* bool; the option sets it to false */
+    ZL_FIELD_FILE   /* a whole run.json; no field of its own */
+} zl_field_type;
+
+typedef struct zl_field {
+    zl_option option;
+    const char *key; /* in run.json; NULL: not there */
+    zl_field_type type;
+    size_t offset;            /* in zl_run */
+    const char *const *names; /* ZL_FIELD_NAME: by enum value */
+    size_t name_count;
+    const char *const *unmodelled; /* names that exist elsewhere and are not modelled; NULL-ended */
+} zl_field;
+
+/* Rows in order; NULL past the end. */
+const zl_field *zl_field_at(size_t index);
+
+/* The field's storage in a run; the type decides what may be read or written there. */
+uint64_t zl_field_count(const zl_field *field, const zl_run *run);
+double zl_field_real(const zl_field *field, const zl_run *run);
+unsigned zl_field_value(const zl_field *field, const zl_run *run);
+bool zl_field_flag(const zl_field *field, const zl_run *run);
+void zl_field_put(const zl_field *field, zl_run *run, const void *value);
+
+/* Sets a ZL_FIELD_NAME from its text. `what` names it in the error, which has status bad. */
+ZL_NODISCARD zl_status zl_field_name(const zl_field *field, const char *what, const char *text,
+                                     zl_status bad, zl_run *run, zl_err *err);
+
+#endif

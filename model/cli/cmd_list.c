@@ -1,0 +1,178 @@
+/* zl list: names that options take and outputs use. */
+#include <string.h>
+
+#include "cmd.h"
+#include "zeroledger/json.h"
+#include "zeroledger/model.h"
+#include "zeroledger/vocab.h"
+
+static void head(zl_table *table, const char *const *titles, size_t count)
+{
+    for (size_t c = 0; c < count; c++) {
+        zl_table_column(table, titles[c], ZL_LEFT);
+    }
+}
+
+#define HEAD(table, ...)                                                                           \
+    head(table, (const char *const[]){__VA_ARGS__},                                                \
+         sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+
+static zl_status list_models(zl_table *table, zl_err *err)
+{
+    static const char *const numbers[] = {"params",   "layers", "width", "heads",
+                                          "kv_heads", "ffn",    "vocab", "positions"};
+    HEAD(table, "name", "family");
+    for (size_t c = 0; c < sizeof numbers / sizeof numbers[0]; c++) {
+        zl_table_column(table, numbers[c], ZL_RIGHT);
+    }
+    const char *name = NULL;
+    for (size_t i = 0; (name = zl_model_preset(i)) != NULL; i++) {
+        zl_model model;
+        ZL_TRY(zl_model_load(name, &model, err));
+        zl_table_text(table, "%s", name);
+        zl_table_text(table, "%s", zl_family_name(model.family));
+        zl_table_count(table, zl_params(&model));
+        zl_table_count(table, model.layers);
+        zl_table_count(table, model.width);
+        zl_table_count(table, model.heads);
+        zl_table_count(table, model.kv_heads);
+        zl_table_count(table, model.ffn);
+        zl_table_count(table, model.vocab);
+        zl_table_count(table, model.positions);
+    }
+    return ZL_OK;
+}
+
+static zl_status list_gpus(zl_table *table, zl_err *err)
+{
+    (void)err;
+    HEAD(table, "name");
+    zl_table_column(table, "bytes", ZL_RIGHT);
+    HEAD(table, "text");
+    const zl_gpu *gpu = NULL;
+    for (size_t i = 0; (gpu = zl_gpu_at(i)) != NULL; i++) {
+        zl_table_text(table, "%s", gpu->name);
+        zl_table_count(table, gpu->bytes);
+        zl_table_text(table, "%s", gpu->text);
+    }
+    return ZL_OK;
+}
+
+static zl_status list_frameworks(zl_table *table, zl_err *err)
+{
+    static const char *const texts[ZL_FRAMEWORK_COUNT] = {
+        [ZL_FRAMEWORK_NATIVE] = "zl-train, stages 0 to 3: schedule, allocator and phases of "
+                                "docs/schedule.md",
+    };
+    (void)err;
+    HEAD(table, "name", "text");
+    for (int i = 0; i < ZL_FRAMEWORK_COUNT; i++) {
+        zl_table_text(table, "%s", zl_framework_name((zl_framework)i));
+        zl_table_text(table, "%s", texts[i]);
+    }
+    return ZL_OK;
+}
+
+static zl_status list_buffers(zl_table *table, zl_err *err)
+{
+    (void)err;
+    HEAD(table, "name", "kind", "text");
+    for (int i = 0; i < ZL_BUF_COUNT; i++) {
+        zl_table_text(table, "%s", zl_buf_name((zl_buf)i));
+        zl_table_text(table, "%s", zl_kind_name(zl_buf_kind((zl_buf)i)));
+        zl_table_text(table, "%s", zl_buf_text((zl_buf)i));
+    }
+    return ZL_OK;
+}
+
+static zl_status list_kinds(zl_table *table, zl_err *err)
+{
+    (void)err;
+    HEAD(table, "name", "text");
+    for (int i = 0; i < ZL_KIND_COUNT; i++) {
+        zl_table_text(table, "%s", zl_kind_name((zl_kind)i));
+        zl_table_text(table, "%s", zl_kind_text((zl_kind)i));
+    }
+    return ZL_OK;
+}
+
+static zl_status list_phases(zl_table *table, zl_err *err)
+{
+    (void)err;
+    HEAD(table, "name", "text");
+    for (int i = 0; i < ZL_PHASE_COUNT; i++) {
+        zl_table_text(table, "%s", zl_phase_name((zl_phase)i));
+        zl_table_text(table, "%s", zl_phase_text((zl_phase)i));
+    }
+    return ZL_OK;
+}
+
+static zl_status list_visits(zl_table *table, zl_err *err)
+{
+    (void)err;
+    HEAD(table, "name", "text");
+    for (int i = 0; i < ZL_VISIT_COUNT; i++) {
+        zl_table_text(table, "%s", zl_visit_name((zl_visit)i));
+        zl_table_text(table, "%s", zl_visit_text((zl_visit)i));
+    }
+    return ZL_OK;
+}
+
+typedef zl_status (*lister)(zl_table *table, zl_err *err);
+
+static lister find(const char *what)
+{
+    static const struct {
+        const char *what;
+        lister list;
+    } lists[] = {
+        {"models", list_models},   {"gpus", list_gpus},   {"frameworks", list_frameworks},
+        {"buffers", list_buffers}, {"kinds", list_kinds}, {"phases", list_phases},
+        {"visits", list_visits},
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        if (strcmp(lists[i].what, what) == 0) {
+            return lists[i].list;
+        }
+    }
+    return NULL;
+}
+
+zl_status zl_print_list(const zl_view *view, const char *what, const zl_table *table, zl_err *err)
+{
+    if (view->format != ZL_FORMAT_JSON) {
+        zl_page page;
+        ZL_TRY(zl_page_open(&page, view, err));
+        return zl_page_end(&page, zl_page_table(&page, table, err), err);
+    }
+    zl_json_writer *w = zl_json_writer_new();
+    if (w == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory");
+    }
+    zl_json_begin_object(w, NULL);
+    zl_json_put_string(w, "schema", "zeroledger.list/1");
+    zl_json_put_string(w, "what", what);
+    zl_table_json(table, "items", w);
+    zl_json_end(w);
+    const zl_status status = zl_json_writer_save(w, view->out, err);
+    zl_json_writer_free(w);
+    return status;
+}
+
+zl_status zl_cmd_list(const zl_args *args, zl_err *err)
+{
+    if (args->operand == NULL) {
+        return zl_one_of(args->command->operand, "", args->command->operands, err);
+    }
+    const lister list = find(args->operand);
+    if (list == NULL) {
+        return zl_fail(err, ZL_E_BUG, "no list of '%.60s': please report this", args->operand);
+    }
+    zl_table *table = zl_table_new();
+    zl_status status = list(table, err);
+    if (status == ZL_OK) {
+        status = zl_print_list(&args->view, args->operand, table, err);
+    }
+    zl_table_free(table);
+    return status;
+}

@@ -1,0 +1,149 @@
+/* zl: every byte of a ZeRO training run, predicted. One row per command; see cmd.h. */
+#include <argp.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "zeroledger/version.h"
+
+static const zl_command commands[] = {
+    {.name = "predict",
+     .topic = ZL_TOPIC_ASK,
+     .text = "memory of every phase of training, by kind",
+     .more = "Example: zl predict --model gpt2 --stage 3 --ranks 8 --micro-batch 4",
+     .takes_run = true,
+     .takes_output = true,
+     .own = zl_predict_options,
+     .main = zl_cmd_predict},
+    {.name = "explain",
+     .topic = ZL_TOPIC_ASK,
+     .text = "every term of a phase's peak with its formula, and why it is not N times smaller",
+     .more = "Example: zl explain --model gpt2 --stage 3 --ranks 8 --phase backward",
+     .takes_run = true,
+     .takes_output = true,
+     .own = zl_explain_options,
+     .main = zl_cmd_explain},
+    {.name = "fit",
+     .topic = ZL_TOPIC_ASK,
+     .text = "largest micro-batch that fits in a capacity, with the proof that one more does not",
+     .more = "Example: zl fit --model gpt2-xl --stage 3 --ranks 8 --gpu a100-40g\n\n"
+             "Whatever --micro-batch is, it is what varies. The exit status is 0 if a micro-batch "
+             "of 1 fits and 1 if it does not.",
+     .takes_run = true,
+     .takes_output = true,
+     .own = zl_fit_options,
+     .main = zl_cmd_fit},
+    {.name = "list",
+     .topic = ZL_TOPIC_ASK,
+     .text = "names that options take and outputs use, with what they mean",
+     .operand = "WHAT",
+     .operands = "models,gpus,frameworks,buffers,kinds,phases,visits",
+     .takes_output = true,
+     .main = zl_cmd_list},
+    {.name = "train",
+     .topic = ZL_TOPIC_RUN,
+     .text = "run the sharded trainer and measure it (zl-train)",
+     .program = "zl-train"},
+    {.name = "validate",
+     .topic = ZL_TOPIC_CHECK,
+     .text = "compare measurements with predictions (zl-validate)",
+     .program = "zl-validate"},
+    {.name = "doctor",
+     .topic = ZL_TOPIC_CHECK,
+     .text = "what is built in, found and missing, and how to get it",
+     .takes_output = true,
+     .main = zl_cmd_doctor},
+    {.name = "help",
+     .topic = ZL_TOPIC_CHECK,
+     .text = "this overview, or the help of one command",
+     .operand = "COMMAND",
+     .main = zl_cmd_help},
+};
+
+const zl_command *zl_command_at(size_t index)
+{
+    return index < sizeof commands / sizeof commands[0] ? &commands[index] : NULL;
+}
+
+const zl_command *zl_command_find(const char *name)
+{
+    const zl_command *command = NULL;
+    for (size_t i = 0; (command = zl_command_at(i)) != NULL; i++) {
+        if (strcmp(command->name, name) == 0) {
+            return command;
+        }
+    }
+    return NULL;
+}
+
+static zl_status print_text(const char *text, zl_err *err)
+{
+    return zl_file_write("-", text, strlen(text), err);
+}
+
+static zl_status run_command(const zl_command *command, int argc, char **argv, zl_err *err)
+{
+    if (command->program != NULL) {
+        return zl_program_exec(command->program, argv, err);
+    }
+    zl_args args;
+    ZL_TRY(zl_args_parse(command, argc, argv, &args, err));
+    if (args.help) {
+        const zl_command *help = zl_command_find("help");
+        args = (zl_args){.command = help, .operand = command->name, .view = {.out = "-"}};
+        return zl_cmd_help(&args, err);
+    }
+    return command->main(&args, err);
+}
+
+zl_status zl_command_require(const char *name, const zl_command **out, zl_err *err)
+{
+    const zl_command *command = zl_command_find(name);
+    if (command != NULL) {
+        *out = command;
+        return ZL_OK;
+    }
+    enum { COMMANDS = sizeof commands / sizeof commands[0] };
+    const char *names[COMMANDS + 2];
+    for (size_t i = 0; i < COMMANDS; i++) {
+        names[i] = commands[i].name;
+    }
+    names[COMMANDS] = "--help";
+    names[COMMANDS + 1] = "--version";
+    const char *near = zl_nearest(name, names, COMMANDS + 2);
+    return zl_fail(err, ZL_E_USAGE, "unknown command '%.60s'; %s%s%s", name,
+                   near != NULL ? "did you mean '" : "'zl help' lists them",
+                   near != NULL ? near : "", near != NULL ? "'?" : "");
+}
+
+static zl_status dispatch(int argc, char **argv, zl_err *err)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    if (argc < 2) {
+        return zl_fail(err, ZL_E_USAGE, "no command; 'zl help' lists them");
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        return print_text("zl " ZL_VERSION "\n", err);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        return zl_cmd_help(&(zl_args){.view = {.out = "-"}}, err);
+    }
+    if (strcmp(name, "__complete") == 0) {
+        return zl_cmd_complete(argc - 1, argv + 1, err);
+    }
+    const zl_command *command = NULL;
+    ZL_TRY(zl_command_require(name, &command, err));
+    return run_command(command, argc - 1, argv + 1, err);
+}
+
+int main(int argc, char **argv)
+{
+    zl_err err = {0};
+    argp_err_exit_status = ZL_E_USAGE;
+    const zl_status status = dispatch(argc, argv, &err);
+    if (status != ZL_OK && err.status != ZL_OK) {
+        const zl_command *command = argc > 1 ? zl_command_find(argv[1]) : NULL;
+        fprintf(stderr, "zl%s%s: %s\n", command != NULL ? " " : "",
+                command != NULL ? command->name : "", err.text);
+    }
+    return (int)status;
+}

@@ -1,0 +1,41 @@
+# Enables the CUDA language where a toolkit is, unless ZL_CUDA=OFF. Sets ZL_HAVE_CUDA and ZL_HAVE_NCCL.
+# A GPU is not needed to build.
+set(ZL_HAVE_CUDA FALSE)
+set(ZL_HAVE_NCCL FALSE)
+if(NOT ZL_CUDA STREQUAL "OFF")
+  find_program(ZL_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME ENV CUDA_PATH
+    PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  if(ZL_NVCC)
+    include(CheckLanguage)
+    set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
+    if(NOT CMAKE_CUDA_COMPILER)
+      set(CMAKE_CUDA_COMPILER "${ZL_NVCC}")
+    endif()
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 90)
+    endif()
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+      enable_language(CUDA)
+      find_package(CUDAToolkit QUIET)
+      if(TARGET CUDA::cublasLt)
+        set(ZL_HAVE_CUDA TRUE)
+      endif()
+    endif()
+    unset(CMAKE_MESSAGE_LOG_LEVEL)
+  endif()
+endif()
+zl_part("CUDA" "${ZL_CUDA}" "${ZL_HAVE_CUDA}"
+  "${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}"
+  "zl-train is built for the host only; install a CUDA toolkit with cuBLAS and put nvcc on PATH")
+
+if(ZL_HAVE_CUDA)
+  set(CMAKE_CUDA_STANDARD 17)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+  message(STATUS "cuBLASLt: ${CUDA_cublasLt_LIBRARY}")
+  find_package(NCCL QUIET)
+  set(ZL_HAVE_NCCL ${NCCL_FOUND})
+  zl_part("NCCL" AUTO "${ZL_HAVE_NCCL}" "${NCCL_LIBRARY} ${NCCL_VERSION}"
+    "the CUDA backend runs one rank; set NCCL_ROOT to where include/nccl.h and lib/libnccl.so.2 are")
+endif()

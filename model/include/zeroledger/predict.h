@@ -1,0 +1,69 @@
+/* The closed form: memory per phase from the run description alone. No allocator, no measurement.
+ *
+ *     zl_ledger *ledger = zl_ledger_new();
+ *     if (zl_predict(&run, 0, ledger, &err) != ZL_OK) { ... }
+ */
+#ifndef ZEROLEDGER_PREDICT_H
+#define ZEROLEDGER_PREDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "zeroledger/error.h"
+#include "zeroledger/export.h"
+#include "zeroledger/ledger.h"
+#include "zeroledger/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Parameters of the model, tied ones once, without padding. Poison on overflow. */
+ZL_API uint64_t zl_params(const zl_model *model);
+
+/* Fills every cell that occurs. Overflow is ZL_E_USAGE; a run outside the closed form is
+ * ZL_E_UNMODELLED and names what is outside. */
+ZL_API ZL_NODISCARD zl_status zl_predict(const zl_run *run, uint64_t rank, zl_ledger *out,
+                                         zl_err *err);
+
+/* Largest granted peak over all phases and visits, without filling a ledger; poison on overflow.
+ * phase and visit (may be NULL) receive where it falls, the first in program order. */
+ZL_API ZL_NODISCARD zl_status zl_predict_peak(const zl_run *run, uint64_t *bytes, zl_visit *visit,
+                                              zl_phase *phase, zl_err *err);
+
+/* One line of an explanation: count buffers of `each` bytes. */
+typedef struct zl_term {
+    zl_buf buffer;
+    uint64_t count;
+    uint64_t each;     /* requested bytes of one */
+    uint64_t bytes;    /* count x each */
+    bool shards;       /* becomes 1/N with N ranks at this stage */
+    char instant[96];  /* the named instant of the peak */
+    char symbols[160]; /* "(L+1)·B·T·C·e" */
+    char numbers[160]; /* "(12+1)·8·1024·768·2" */
+} zl_term;
+
+/* Terms live at the requested peak of a phase visit, in vocabulary order; they add up to the peak.
+ * At most cap are written, *n is the number there are. A cell that does not occur is ZL_E_USAGE. */
+ZL_API ZL_NODISCARD zl_status zl_explain(const zl_run *run, zl_visit visit, zl_phase phase,
+                                         zl_term *terms, size_t cap, size_t *n, zl_err *err);
+
+/* A unit of sharding and its tensors, for explanations. */
+typedef enum zl_unit { ZL_UNIT_EMBED, ZL_UNIT_BLOCK, ZL_UNIT_HEAD, ZL_UNIT_COUNT } zl_unit;
+typedef struct zl_tensor {
+    const char *name; /* "qkv.weight" */
+    uint64_t elements;
+    char symbols[64]; /* "C·(H+2G)·D" */
+} zl_tensor;
+ZL_API const char *zl_unit_name(zl_unit unit);
+/* Tensors of one unit in storage order; at most cap are written, the return value is how many there
+ * are. */
+ZL_API size_t zl_unit_tensors(const zl_model *model, zl_unit unit, zl_tensor *tensors, size_t cap);
+/* Elements of one unit's flat buffer, padding included. */
+ZL_API uint64_t zl_unit_elements(const zl_run *run, zl_unit unit);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,129 @@
+/* The run description: everything that decides a run's memory, every number explicit.
+ *
+ * It is the experiment, not the answer: no sizes in here. Written and read as run.json
+ * ("zeroledger.run/1"); its id is a hash of the canonical text, so that a prediction and a
+ * measurement can prove that they speak of the same run.
+ *
+ *     zl_run run;
+ *     zl_run_init(&run);                                   // defaults, no model yet
+ *     ZL_TRY(zl_run_set(&run, "model", "gpt2", err));      // any option of the table, in any order
+ *     ZL_TRY(zl_run_set(&run, "stage", "3", err));
+ *     ZL_TRY(zl_run_check(&run, err));                     // fills what depends on others, refuses
+ * nonsense
+ */
+#ifndef ZEROLEDGER_RUN_H
+#define ZEROLEDGER_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "zeroledger/error.h"
+#include "zeroledger/export.h"
+#include "zeroledger/model.h"
+#include "zeroledger/vocab.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum zl_framework { ZL_FRAMEWORK_NATIVE, ZL_FRAMEWORK_COUNT } zl_framework;
+typedef enum zl_backend { ZL_BACKEND_HOST, ZL_BACKEND_CUDA, ZL_BACKEND_COUNT } zl_backend;
+typedef enum zl_precision {
+    ZL_PRECISION_FP32,       /* everything fp32, no master copy */
+    ZL_PRECISION_BF16,       /* pure: parameters, gradients and states bf16 */
+    ZL_PRECISION_BF16_MIXED, /* bf16 compute, fp32 master weights and states */
+    ZL_PRECISION_FP16_MIXED, /* fp16 compute, fp32 master weights and states, loss scale */
+    ZL_PRECISION_COUNT
+} zl_precision;
+typedef enum zl_grad_dtype { ZL_GRAD_MODEL, ZL_GRAD_FP32, ZL_GRAD_COUNT } zl_grad_dtype;
+typedef enum zl_optimizer { ZL_OPTIMIZER_ADAMW, ZL_OPTIMIZER_SGD, ZL_OPTIMIZER_COUNT } zl_optimizer;
+typedef enum zl_attention {
+    ZL_ATTENTION_FLASH,
+    ZL_ATTENTION_EAGER,
+    ZL_ATTENTION_COUNT
+} zl_attention;
+typedef enum zl_recompute {
+    ZL_RECOMPUTE_NONE,
+    ZL_RECOMPUTE_SELECTIVE, /* norms and activation functions are recomputed */
+    ZL_RECOMPUTE_FULL,      /* only block inputs are kept */
+    ZL_RECOMPUTE_COUNT
+} zl_recompute;
+
+typedef struct zl_run {
+    zl_model model;
+    zl_framework framework;
+    zl_backend backend;
+    uint64_t stage;        /* 0..3 */
+    uint64_t ranks;        /* N */
+    uint64_t micro_batch;  /* B, sequences per rank and micro-step */
+    uint64_t seq;          /* T */
+    uint64_t accumulation; /* A, micro-steps per optimizer step */
+    zl_precision precision;
+    zl_grad_dtype grad_dtype;
+    zl_optimizer optimizer;
+    zl_attention attention;
+    zl_recompute recompute;
+    double dropout;        /* probability; memory depends only on whether it is 0 */
+    double clip;           /* largest global gradient norm; 0 = no clipping */
+    uint64_t head_chunk;   /* tokens per chunk of the head; 0 = all at once */
+    uint64_t window;       /* W, units gathered ahead (stage 3) */
+    uint64_t reduce_slots; /* K, reduce slots of blocks (stages 2 and 3) */
+    bool shard_copy;       /* stage 3 keeps the 16-bit shard at rest */
+} zl_run;
+
+/* Defaults: native, host, stage 0, one rank, micro-batch 1, accumulation 1, bf16-mixed, model's
+ * gradient type, adamw, flash, no recompute, no dropout, clip 1.0, head chunk 0, window 1, two
+ * reduce slots, shard copy; seq 0 = the model's positions, at most 1024. */
+ZL_API void zl_run_init(zl_run *run);
+
+/* The option table: one row per option of interfaces.md that describes a run. Help, man pages,
+ * completion and run.json follow it. */
+typedef struct zl_option {
+    const char *name;  /* long name without dashes, "micro-batch" */
+    const char *alias; /* second long name, or NULL */
+    const char
+        *arg; /* what stands for the value in help: "N", "NAME"; NULL: a flag without value */
+    const char *values; /* comma-separated legal names for completion, or NULL */
+    const char *text;   /* one sentence */
+} zl_option;
+
+/* Rows in order; NULL past the end. Static storage. */
+ZL_API const zl_option *zl_run_option(size_t index);
+
+/* Sets one option from its text, with the name or the alias. ZL_E_USAGE names option, value and the
+ * legal values. A flag takes value NULL. "run" loads a run.json, "model" a preset or file. */
+ZL_API ZL_NODISCARD zl_status zl_run_set(zl_run *run, const char *name, const char *value,
+                                         zl_err *err);
+
+/* Resolves defaults that depend on others (seq) and refuses what cannot be run: ZL_E_USAGE with the
+ * remedy. Every zl_run passed to another function has passed here. */
+ZL_API ZL_NODISCARD zl_status zl_run_check(zl_run *run, zl_err *err);
+
+/* run.json. Load checks the schema string, unknown and duplicate keys, types and ranges, and ends
+ * with zl_run_check. Save is atomic (temporary file, fsync, rename). path "-" = stdin / stdout. */
+ZL_API ZL_NODISCARD zl_status zl_run_load(const char *path, zl_run *out, zl_err *err);
+ZL_API ZL_NODISCARD zl_status zl_run_save(const zl_run *run, const char *path, zl_err *err);
+
+/* 16 lower-case hex digits and a NUL: FNV-1a 64 of the canonical run.json text, the model's label
+ * left out. */
+enum { ZL_RUN_ID_SIZE = 17 };
+ZL_API void zl_run_id(const zl_run *run, char id[ZL_RUN_ID_SIZE]);
+
+/* One line that identifies the run for people, e.g.
+ * "gpt2 stage 3, 4 ranks, B 2, T 128, A 1, bf16-mixed, adamw, flash, recompute none". */
+ZL_API void zl_run_describe(const zl_run *run, char *text, size_t size);
+
+/* Names of the option values: "native", "host", "bf16-mixed", "model", "adamw", "flash", "none". */
+ZL_API const char *zl_framework_name(zl_framework framework);
+ZL_API const char *zl_backend_name(zl_backend backend);
+ZL_API const char *zl_precision_name(zl_precision precision);
+ZL_API const char *zl_grad_dtype_name(zl_grad_dtype grad_dtype);
+ZL_API const char *zl_optimizer_name(zl_optimizer optimizer);
+ZL_API const char *zl_attention_name(zl_attention attention);
+ZL_API const char *zl_recompute_name(zl_recompute recompute);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

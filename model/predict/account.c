@@ -1,0 +1,104 @@
+#include "predict/account.h"
+
+#include <string.h>
+
+uint8_t zl_write(zl_book *book, zl_buf buffer, zl_dim count, zl_form form)
+{
+    const uint64_t pieces = book->dims->n[count];
+    const uint64_t each = zl_form_value(form, book->dims);
+    zl_entry *entry = &book->entry[book->count];
+    *entry = (zl_entry){buffer, count, form, {0}};
+    entry->bytes[ZL_REQUESTED] = zl_mul(pieces, each);
+    entry->bytes[ZL_GRANTED] = zl_mul(pieces, zl_align_up(each, book->granule));
+    return (uint8_t)book->count++;
+}
+
+void zl_put(const zl_book *book, zl_bag *bag, uint8_t entry)
+{
+    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
+        bag->total[r] = zl_add(bag->total[r], book->entry[entry].bytes[r]);
+    }
+    bag->entry[bag->count++] = entry;
+}
+
+void zl_emit(zl_book *book, zl_bag *bag, zl_buf buffer, zl_dim count, zl_form form)
+{
+    zl_put(book, bag, zl_write(book, buffer, count, form));
+}
+
+void zl_account_open(zl_account *acc, const zl_book *book, zl_cell *cell)
+{
+    acc->book = book;
+    acc->cell = cell;
+    acc->any = false;
+    acc->now.count = 0;
+    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
+        acc->peak[r] = 0;
+        acc->total[r] = 0;
+    }
+    if (cell != NULL) {
+        memset(cell, 0, sizeof *cell);
+        cell->present = true;
+    }
+}
+
+void zl_take(zl_account *acc, const zl_bag *bag, uint64_t times)
+{
+    if (times == 0 || bag->count == 0) {
+        return;
+    }
+    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
+        acc->total[r] = zl_add(acc->total[r], zl_mul(times, bag->total[r]));
+    }
+    acc->now.part[acc->now.count++] = (zl_part){bag, times};
+}
+
+/* Posts the moment to the cell: ends, own maxima of buffers and kinds, and where it is the peak,
+ * the peak. */
+static void post(zl_account *acc, zl_rung rung, bool is_peak)
+{
+    uint64_t live[ZL_BUF_COUNT] = {0};
+    uint64_t kind_live[ZL_KIND_COUNT] = {0};
+    for (size_t p = 0; p < acc->now.count; p++) {
+        const zl_part *part = &acc->now.part[p];
+        for (int i = 0; i < part->bag->count; i++) {
+            const zl_entry *entry = &acc->book->entry[part->bag->entry[i]];
+            const uint64_t bytes = zl_mul(part->times, entry->bytes[rung]);
+            const zl_kind kind = zl_buf_kind(entry->buffer);
+            live[entry->buffer] = zl_add(live[entry->buffer], bytes);
+            kind_live[kind] = zl_add(kind_live[kind], bytes);
+        }
+    }
+    for (int b = 0; b < ZL_BUF_COUNT; b++) {
+        zl_amount *amount = &acc->cell->line[b].bytes[rung];
+        amount->end = live[b];
+        amount->max = zl_max(amount->max, live[b]);
+        amount->at_peak = is_peak ? live[b] : amount->at_peak;
+    }
+    for (int k = 0; k < ZL_KIND_COUNT; k++) {
+        uint64_t *max = &acc->cell->kind_max[k][rung];
+        *max = zl_max(*max, kind_live[k]);
+    }
+    acc->cell->peak[rung] = acc->peak[rung];
+}
+
+void zl_close_moment(zl_account *acc, const char *where, const char *what)
+{
+    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
+        const bool is_peak = !acc->any || acc->total[r] > acc->peak[r];
+        if (is_peak) {
+            acc->peak[r] = acc->total[r];
+        }
+        if (acc->cell != NULL) {
+            post(acc, (zl_rung)r, is_peak);
+        }
+        if (acc->cell != NULL && is_peak && r == ZL_REQUESTED) {
+            acc->peak_moment = acc->now;
+            acc->peak_moment.where = where;
+            acc->peak_moment.what = what;
+        }
+        acc->total[r] = 0;
+    }
+    acc->any = true;
+    acc->now.count = 0;
+}

@@ -1,0 +1,81 @@
+/* Terms, bags and moments: how bytes add up to a peak.
+ *
+ * A *term* is one buffer with its formula. A *bag* is a set of terms that live and die together. A
+ * *moment* is a named instant at which the live bytes can be largest: a sum of bags, each taken so
+ * many times. An *account* closes moments in program order and keeps the largest as the peak.
+ *
+ *     zl_bag stream = {0};
+ *     zl_emit(book, &stream, ZL_BUF_ACT_RESIDUAL, dim_one, ZL_FORM(dim_B, dim_T, dim_C, dim_e));
+ *     zl_account_open(&acc, book, cell);
+ *     zl_take(&acc, &rest, 1);
+ *     zl_take(&acc, &stream, layers + 1);
+ *     zl_close_moment(&acc, "head", "loss known");
+ */
+#ifndef ZL_ACCOUNT_H
+#define ZL_ACCOUNT_H
+
+#include "predict/form.h"
+#include "zeroledger/ledger.h"
+#include "zeroledger/vocab.h"
+
+/* One buffer: `count` pieces of `form` bytes each. */
+typedef struct zl_entry {
+    zl_buf buffer;
+    zl_dim count;
+    zl_form form;
+    uint64_t bytes[ZL_RUNG_COUNT]; /* all pieces together */
+} zl_entry;
+
+/* All terms of a prediction. */
+enum { ZL_BOOK_MAX = 128 };
+typedef struct zl_book {
+    const zl_dims *dims;
+    uint64_t granule;
+    size_t count;
+    zl_entry entry[ZL_BOOK_MAX];
+} zl_book;
+
+enum { ZL_BAG_MAX = 40 };
+typedef struct zl_bag {
+    uint64_t total[ZL_RUNG_COUNT];
+    uint8_t count;
+    uint8_t entry[ZL_BAG_MAX]; /* indices into the book */
+} zl_bag;
+
+/* Writes a term into the book: the one door for formulas. Returns its index. */
+uint8_t zl_write(zl_book *book, zl_buf buffer, zl_dim count, zl_form form);
+void zl_put(const zl_book *book, zl_bag *bag, uint8_t entry);
+/* Both at once. */
+void zl_emit(zl_book *book, zl_bag *bag, zl_buf buffer, zl_dim count, zl_form form);
+
+/* A moment under construction or the peak: which bags, how many times. */
+enum { ZL_PARTS_MAX = 12 };
+typedef struct zl_part {
+    const zl_bag *bag;
+    uint64_t times;
+} zl_part;
+typedef struct zl_moment {
+    size_t count;
+    zl_part part[ZL_PARTS_MAX];
+    const char *where; /* of the block, or "" */
+    const char *what;
+} zl_moment;
+
+typedef struct zl_account {
+    const zl_book *book;
+    zl_cell *cell; /* NULL: only the peaks are wanted */
+    uint64_t peak[ZL_RUNG_COUNT];
+    bool any;                      /* a moment has been closed */
+    uint64_t total[ZL_RUNG_COUNT]; /* of the moment under construction */
+    zl_moment now;
+    zl_moment peak_moment; /* of the requested peak */
+} zl_account;
+
+/* cell may be NULL; else it is cleared and marked present. */
+void zl_account_open(zl_account *acc, const zl_book *book, zl_cell *cell);
+void zl_take(zl_account *acc, const zl_bag *bag, uint64_t times);
+/* Compares the moment with the peak so far (the first of equals stays); the last one closed is the
+ * end. */
+void zl_close_moment(zl_account *acc, const char *where, const char *what);
+
+#endif

@@ -1,0 +1,220 @@
+#include "zeroledger/predict.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/profile.h"
+#include "zeroledger/bytes.h"
+
+/* Spreads the rows of a block over its instants. */
+static void bag_block(zl_plan *plan, const zl_tape *tape)
+{
+    plan->next_born = tape->next_born;
+    for (size_t i = 0; i < tape->count; i++) {
+        const zl_row *row = &tape->row[i];
+        /* From the block's end on a kept row is counted with the other blocks' kept rows. */
+        const uint32_t own =
+            row->kept ? row->live & ((UINT32_C(1) << ZL_AT_FWD_DONE) - 1) : row->live;
+        for (uint32_t left = own; left != 0; left &= left - 1) {
+            zl_put(&plan->book, &plan->at[__builtin_ctz(left)], row->entry);
+        }
+        if (row->kept) {
+            zl_put(&plan->book, &plan->kept, row->entry);
+        }
+    }
+}
+
+static void bag_embed_and_head(zl_plan *plan, const zl_family_def *family)
+{
+    zl_tape tape;
+    tape.book = &plan->book;
+    tape.count = 0;
+    family->embed(plan->run, &tape);
+    for (size_t i = 0; i < tape.count; i++) {
+        zl_put(&plan->book, &plan->batch, tape.row[i].entry);
+    }
+    tape.count = 0;
+    family->head(plan->run, &tape);
+    for (size_t i = 0; i < tape.count; i++) {
+        for (int k = 0; k < 3; k++) {
+            if ((tape.row[i].live >> k & 1) != 0) {
+                zl_put(&plan->book, &plan->head[k], tape.row[i].entry);
+            }
+        }
+    }
+}
+
+static zl_status plan_init(const zl_run *run, zl_plan *plan, zl_err *err)
+{
+    const zl_profile *profile = zl_profile_get(run->framework);
+    if (profile == NULL) {
+        return zl_fail(err, ZL_E_UNMODELLED, "framework %s is not modelled",
+                       zl_framework_name(run->framework));
+    }
+    const zl_family_def *family = zl_family_get(run->model.family);
+    memset(plan, 0, sizeof *plan);
+    plan->run = run;
+    zl_dims_run(run, &plan->dims);
+    plan->book.dims = &plan->dims;
+    plan->book.granule = profile->granule;
+    zl_tape tape;
+    tape.book = &plan->book;
+    tape.recompute = run->recompute;
+    tape.dropout = run->dropout > 0;
+    tape.count = 0;
+    family->block(run, &tape);
+    bag_block(plan, &tape);
+    bag_embed_and_head(plan, family);
+    profile->plan(plan);
+    return ZL_OK;
+}
+
+zl_status zl_predict(const zl_run *run, uint64_t rank, zl_ledger *out, zl_err *err)
+{
+    if (rank >= run->ranks) {
+        return zl_fail(err, ZL_E_USAGE, "rank must be below ranks (%" PRIu64 "), got %" PRIu64,
+                       run->ranks, rank);
+    }
+    zl_plan plan;
+    ZL_TRY(plan_init(run, &plan, err));
+    const zl_profile *profile = zl_profile_get(run->framework);
+    memset(out, 0, sizeof *out);
+    out->origin = ZL_ORIGIN_PREDICTED;
+    out->run = *run;
+    out->rank = rank;
+    out->granule = profile->granule;
+    zl_account acc;
+    for (int v = 0; v < ZL_VISIT_COUNT; v++) {
+        for (int p = 0; p < ZL_PHASE_COUNT; p++) {
+            if (profile->occurs(run, (zl_visit)v, (zl_phase)p)) {
+                zl_account_open(&acc, &plan.book, &out->cell[v][p]);
+                profile->account(&plan, (zl_visit)v, (zl_phase)p, &acc);
+            }
+        }
+    }
+    return zl_ledger_check(out, err);
+}
+
+zl_status zl_predict_peak(const zl_run *run, uint64_t *bytes, zl_visit *visit, zl_phase *phase,
+                          zl_err *err)
+{
+    zl_plan plan;
+    ZL_TRY(plan_init(run, &plan, err));
+    const zl_profile *profile = zl_profile_get(run->framework);
+    uint64_t largest = 0;
+    zl_account acc;
+    for (int v = 0; v < ZL_VISIT_COUNT; v++) {
+        for (int p = 0; p < ZL_PHASE_COUNT; p++) {
+            if (!profile->occurs(run, (zl_visit)v, (zl_phase)p)) {
+                continue;
+            }
+            zl_account_open(&acc, &plan.book, NULL);
+            profile->account(&plan, (zl_visit)v, (zl_phase)p, &acc);
+            if (acc.peak[ZL_GRANTED] <= largest) {
+                continue;
+            }
+            largest = acc.peak[ZL_GRANTED];
+            if (visit != NULL) {
+                *visit = (zl_visit)v;
+            }
+            if (phase != NULL) {
+                *phase = (zl_phase)p;
+            }
+        }
+    }
+    *bytes = largest;
+    return ZL_OK;
+}
+
+/* How people write "so many times": L, L-1, or the number. */
+static void times_text(uint64_t times, uint64_t layers, char *text, size_t size)
+{
+    if (layers > 1 && times == layers) {
+        (void)snprintf(text, size, "L");
+    } else if (layers > 1 && times == zl_add(layers, 1)) {
+        (void)snprintf(text, size, "(L+1)");
+    } else if (layers > 2 && zl_add(times, 1) == layers) {
+        (void)snprintf(text, size, "(L-1)");
+    } else {
+        (void)snprintf(text, size, "%" PRIu64, times);
+    }
+}
+
+/* One entry of the peak moment, taken so many times, as a line for people. */
+static void term_from(const zl_plan *plan, const zl_entry *entry, uint64_t times,
+                      const zl_moment *peak, zl_term *out)
+{
+    memset(out, 0, sizeof *out);
+    char symbol[32];
+    const uint64_t pieces = plan->dims.n[entry->count];
+    if (times == 1) {
+        (void)snprintf(symbol, sizeof symbol, "%s", zl_dim_symbol(entry->count));
+    } else {
+        times_text(times, plan->dims.n[dim_L], symbol, sizeof symbol);
+    }
+    out->buffer = entry->buffer;
+    out->count = zl_mul(times, pieces);
+    out->each = zl_form_value(entry->form, &plan->dims);
+    out->bytes = zl_mul(times, entry->bytes[ZL_REQUESTED]);
+    for (int i = 0; i < ZL_FORM_MAX; i++) {
+        out->shards = out->shards || zl_dim_shards((zl_dim)entry->form.letter[i]);
+    }
+    (void)snprintf(out->instant, sizeof out->instant, "%s%s%s", peak->where,
+                   peak->where[0] != '\0' ? ", " : "", peak->what);
+    zl_form_text(entry->form, symbol, out->count, &plan->dims, false, out->symbols,
+                 sizeof out->symbols);
+    zl_form_text(entry->form, symbol, out->count, &plan->dims, true, out->numbers,
+                 sizeof out->numbers);
+}
+
+/* Lists the peak moment in vocabulary order; entries of one buffer keep their order. Returns their
+ * number. */
+static size_t list_terms(const zl_plan *plan, const zl_moment *peak, zl_term *terms, size_t cap)
+{
+    size_t n = 0;
+    for (int b = 0; b < ZL_BUF_COUNT; b++) {
+        for (size_t p = 0; p < peak->count; p++) {
+            for (int i = 0; i < peak->part[p].bag->count; i++) {
+                const zl_entry *entry = &plan->book.entry[peak->part[p].bag->entry[i]];
+                if ((int)entry->buffer != b) {
+                    continue;
+                }
+                if (n < cap) {
+                    term_from(plan, entry, peak->part[p].times, peak, &terms[n]);
+                }
+                n++;
+            }
+        }
+    }
+    return n;
+}
+
+zl_status zl_explain(const zl_run *run, zl_visit visit, zl_phase phase, zl_term *terms, size_t cap,
+                     size_t *n, zl_err *err)
+{
+    zl_plan plan;
+    ZL_TRY(plan_init(run, &plan, err));
+    const zl_profile *profile = zl_profile_get(run->framework);
+    if (!profile->occurs(run, visit, phase)) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "phase %s (%s) does not occur in this run; see zl predict --visits all",
+                       zl_phase_name(phase), zl_visit_name(visit));
+    }
+    zl_cell *cell = malloc(sizeof *cell);
+    if (cell == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory for the explanation");
+    }
+    zl_account acc;
+    zl_account_open(&acc, &plan.book, cell);
+    profile->account(&plan, visit, phase, &acc);
+    free(cell);
+    if (zl_poisoned(acc.peak[ZL_REQUESTED])) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "sizes overflow 64 bits in phase %s: use a smaller model, batch or sequence",
+                       zl_phase_name(phase));
+    }
+    *n = list_terms(&plan, &acc.peak_moment, terms, cap);
+    return ZL_OK;
+}

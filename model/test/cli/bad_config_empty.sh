@@ -1,0 +1,2 @@
+: >config.json
+zl predict --model config.json

@@ -1,0 +1,1 @@
+zl predict --stage 3

@@ -1,0 +1,1 @@
+zl help >/dev/full

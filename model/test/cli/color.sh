@@ -1,0 +1,8 @@
+# Bold titles only if asked for or on a terminal, and never with NO_COLOR.
+zl list frameworks --color always | head -1
+zl list frameworks | head -1
+if command -v script >/dev/null; then
+  NO_COLOR=1 script -qec "zl list frameworks" /dev/null | tr -d "\r" | head -1
+else
+  zl list frameworks | head -1
+fi

@@ -1,0 +1,2 @@
+zl doctor >doctor.txt
+cut -d" " -f1 doctor.txt

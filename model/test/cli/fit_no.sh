@@ -1,0 +1,1 @@
+zl fit --model gpt2-xl --stage 0 --capacity 3GiB

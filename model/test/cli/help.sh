@@ -1,0 +1,2 @@
+zl help
+zl --help | cmp - <(zl help)

@@ -1,0 +1,2 @@
+zl help predict
+zl predict -h | cmp - <(zl help predict)

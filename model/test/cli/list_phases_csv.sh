@@ -1,0 +1,1 @@
+zl list phases --format csv

@@ -1,0 +1,3 @@
+mkdir bin
+cp "$ZL" bin/zl
+PATH=/usr/bin:/bin bin/zl train

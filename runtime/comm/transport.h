@@ -1,0 +1,32 @@
+/* What a communicator is inside: sizes that every transport knows, and the transport's functions.
+ * Arguments have been checked by comm.c; the meaning of each function is that of comm.h. */
+#ifndef ZR_TRANSPORT_H
+#define ZR_TRANSPORT_H
+
+#include "comm/comm.h"
+
+typedef struct zr_transport {
+    void (*release)(zr_comm *comm); /* everything but the communicator itself */
+    zl_status (*reduce_scatter)(zr_comm *comm, const void *full, void *shard, uint64_t count,
+                                zl_dtype dtype, zl_err *err);
+    zl_status (*all_gather)(zr_comm *comm, const void *shard, void *full, uint64_t bytes,
+                            zl_err *err);
+    zl_status (*sum)(zr_comm *comm, double *value, zl_err *err);
+    zl_status (*barrier)(zr_comm *comm, zl_err *err);
+    void (*stop)(zr_comm *comm, int code); /* ends the other ranks too */
+} zr_transport;
+
+struct zr_comm {
+    const zr_transport *transport;
+    uint64_t rank;
+    uint64_t ranks;
+    void *scratch;
+    uint64_t scratch_bytes;
+    void *state; /* the transport's own */
+};
+
+/* Sets transport and state of a communicator that knows its rank and ranks. */
+ZL_NODISCARD zl_status zr_comm_open_local(zr_comm *comm, zl_err *err);
+ZL_NODISCARD zl_status zr_comm_open_mpi(zr_comm *comm, zl_err *err);
+
+#endif

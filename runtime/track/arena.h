@@ -1,0 +1,61 @@
+/* One contiguous range of host memory, cut into granules and handed out by best fit.
+ *
+ * Address space is reserved once; pages become accessible in steps of 2 MiB, only when no free
+ * block is large enough, and are never given back. The same sequence of calls always gives the same
+ * offsets. Bookkeeping lives outside the range and grows only with the number of blocks.
+ *
+ *     zr_arena arena;
+ *     ZL_TRY(zr_arena_init(&arena, 256, err));
+ *     void *p;
+ *     if (zr_arena_take(&arena, 1000, &p)) {     // p is aligned to 256
+ *         zr_arena_give(&arena, p);
+ *     }
+ *     zr_arena_release(&arena);
+ */
+#ifndef ZR_ARENA_H
+#define ZR_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "zeroledger/error.h"
+
+typedef struct zr_block {
+    uint64_t offset;
+    uint64_t size; /* multiple of the granule */
+    bool live;
+} zr_block;
+
+typedef struct zr_arena {
+    unsigned char *base;
+    uint64_t granule;
+    uint64_t reserved;   /* bytes of address space behind base */
+    uint64_t accessible; /* bytes of it that may be touched; never shrinks */
+    zr_block *block;     /* every block in address order: they cover [0, accessible) */
+    size_t blocks;
+    size_t block_room;
+    void *mapping; /* what munmap takes: base with its guard */
+    size_t mapping_size;
+} zr_arena;
+
+/* Reserves address space. The caller releases. */
+ZL_NODISCARD zl_status zr_arena_init(zr_arena *arena, uint64_t granule, zl_err *err);
+void zr_arena_release(zr_arena *arena);
+
+/* Smallest free block that holds size bytes, the lowest one among equals. False, and nothing
+ * changed, if neither a free block nor the machine's memory is large enough. size > 0. */
+ZL_NODISCARD bool zr_arena_take(zr_arena *arena, uint64_t size, void **out);
+/* False if p is not the start of a live block. */
+ZL_NODISCARD bool zr_arena_give(zr_arena *arena, const void *p);
+
+/* Makes at least `bytes` accessible, without touching them. False if that cannot be had. */
+bool zr_arena_reserve(zr_arena *arena, uint64_t bytes);
+
+/* End of the last live block: 0 if there is none. */
+uint64_t zr_arena_live_end(const zr_arena *arena);
+
+/* Memory that the machine could still give, in bytes; UINT64_MAX if it does not say. */
+uint64_t zr_machine_available(void);
+
+#endif

@@ -1,0 +1,259 @@
+#include "track/track.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "track/account.h"
+#include "track/arena.h"
+#include "track/witness.h"
+
+struct zr_track {
+    zr_track_options options;
+    zr_arena arena;
+    zr_account account;
+    zr_witness witness;
+    bool in_phase;
+    zl_visit visit;
+    zl_phase phase;
+    uint64_t peak; /* granted, since the last reset */
+    /* What steady steps will need: see settle(). */
+    uint64_t init_live;
+    uint64_t before_step; /* accessible when the cold step's update began */
+    bool settled;
+    uint64_t settled_accessible;
+    zl_err fault; /* first misuse seen where nothing could be returned */
+    zl_cell cell[ZL_VISIT_COUNT][ZL_PHASE_COUNT];
+};
+
+/* A NaN in every floating-point type and a negative integer, so that whoever reads a buffer before
+ * writing it computes nonsense that shows. */
+static const unsigned char poison_byte[2] = {0xf7, 0xff};
+
+static void poison_fill(unsigned char *p, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++) {
+        p[i] = poison_byte[i % 2];
+    }
+}
+
+static bool poison_intact(const unsigned char *p, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++) {
+        if (p[i] != poison_byte[i % 2]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const char *phase_name(const zr_track *track)
+{
+    return track->in_phase ? zl_phase_name(track->phase) : "no phase";
+}
+
+static const char *visit_name(const zr_track *track)
+{
+    return track->in_phase ? zl_visit_name(track->visit) : "between phases";
+}
+
+static uint64_t granted_of(uint64_t bytes)
+{
+    return zl_align_up(bytes, ZR_GRANULE);
+}
+
+zl_status zr_track_new(const zr_track_options *options, zr_track **out, zl_err *err)
+{
+    zr_track *const track = calloc(1, sizeof(*track));
+    if (track == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory for the tracker's own tables");
+    }
+    const zl_status status = zr_arena_init(&track->arena, ZR_GRANULE, err);
+    if (status != ZL_OK) {
+        free(track);
+        return status;
+    }
+    track->options = *options;
+    *out = track;
+    return ZL_OK;
+}
+
+void zr_track_free(zr_track *track)
+{
+    if (track != NULL) {
+        zr_arena_release(&track->arena);
+        free(track);
+    }
+}
+
+static zl_status out_of_memory(const zr_track *track, zl_buf what, uint64_t bytes, zl_err *err)
+{
+    const uint64_t cap = track->options.cap;
+    const uint64_t live = track->account.total[ZL_GRANTED];
+    if (cap != 0 && zl_add(live, granted_of(bytes)) > cap) {
+        return zl_fail(err, ZL_E_RESOURCE,
+                       "out of memory: buffer %s in %s (%s): requested %" PRIu64 " bytes, %" PRIu64
+                       " available under the cap of %" PRIu64,
+                       zl_buf_name(what), phase_name(track), visit_name(track), bytes,
+                       cap > live ? cap - live : 0, cap);
+    }
+    return zl_fail(err, ZL_E_RESOURCE,
+                   "out of memory: buffer %s in %s (%s): requested %" PRIu64 " bytes, %" PRIu64
+                   " available on this machine",
+                   zl_buf_name(what), phase_name(track), visit_name(track), bytes,
+                   zr_machine_available());
+}
+
+zl_status zr_alloc(zr_track *track, zl_buf what, uint64_t bytes, zr_mem *out, zl_err *err)
+{
+    const uint64_t granted = granted_of(bytes);
+    if (bytes == 0 || zl_poisoned(granted)) {
+        return zl_fail(err, ZL_E_BUG, "buffer %s in %s (%s): %s", zl_buf_name(what),
+                       phase_name(track), visit_name(track),
+                       bytes == 0 ? "asked for 0 bytes" : "its size overflows 64 bits");
+    }
+    const uint64_t cap = track->options.cap;
+    const uint64_t live = track->account.total[ZL_GRANTED];
+    void *p;
+    if ((cap != 0 && zl_add(live, granted) > cap) || !zr_arena_take(&track->arena, granted, &p)) {
+        return out_of_memory(track, what, bytes, err);
+    }
+    zr_account_add(&track->account, what, bytes, granted);
+    track->peak = zl_max(track->peak, track->account.total[ZL_GRANTED]);
+    if (track->options.poison) {
+        poison_fill(p, granted);
+    }
+    *out = (zr_mem){.ptr = p, .bytes = bytes, .buf = what};
+    return ZL_OK;
+}
+
+/* The first misuse is kept until the phase ends, because zr_free has no status. */
+static void misuse(zr_track *track, zl_buf buf, const char *what)
+{
+    if (track->fault.status == ZL_OK) {
+        (void)zl_fail(&track->fault, ZL_E_BUG, "buffer %s %s in %s (%s)", zl_buf_name(buf), what,
+                      phase_name(track), visit_name(track));
+    }
+}
+
+void zr_free(zr_track *track, zr_mem *mem)
+{
+    if (mem->ptr == NULL) {
+        return;
+    }
+    const uint64_t granted = granted_of(mem->bytes);
+    if (!zr_arena_give(&track->arena, mem->ptr)) {
+        misuse(track, mem->buf, "was freed twice, or was never allocated,");
+        *mem = (zr_mem){0};
+        return;
+    }
+    if (track->options.poison) {
+        if (poison_intact(mem->ptr, 0, mem->bytes)) {
+            misuse(track, mem->buf, "was freed untouched");
+        } else if (!poison_intact(mem->ptr, mem->bytes, granted)) {
+            misuse(track, mem->buf, "was written beyond its end, noticed");
+        }
+        poison_fill(mem->ptr, granted); /* whoever still reads it gets nonsense */
+    }
+    zr_account_sub(&track->account, mem->buf, mem->bytes, granted);
+    *mem = (zr_mem){0};
+}
+
+void zr_phase_enter(zr_track *track, zl_visit visit, zl_phase phase)
+{
+    if (track->in_phase && track->fault.status == ZL_OK) {
+        (void)zl_fail(&track->fault, ZL_E_BUG, "phase %s entered inside phase %s",
+                      zl_phase_name(phase), zl_phase_name(track->phase));
+    }
+    track->in_phase = true;
+    track->visit = visit;
+    track->phase = phase;
+    if (track->options.beacon != NULL) {
+        *track->options.beacon = ZR_BEACON(visit, phase);
+    }
+    if (phase == ZL_PHASE_STEP && !track->settled) {
+        track->before_step = track->arena.accessible;
+    }
+    zr_account_enter(&track->account);
+}
+
+/* At the end of the cold step: steady steps repeat its transient buffers on top of what now stays,
+ * the new optimizer states included. Whatever forward and backward took beyond the state after
+ * init, holes and all, fits again behind the last live block, so that later steps need not ask the
+ * system. Where the machine has not that much left, tighter packing may still do: then growth
+ * decides. */
+static void settle(zr_track *track)
+{
+    const uint64_t transient = zl_sub(track->before_step, track->init_live);
+    const uint64_t live_end = zr_arena_live_end(&track->arena);
+    track->settled = true;
+    zr_arena_reserve(&track->arena, zl_add(live_end, transient));
+    track->settled_accessible = track->arena.accessible;
+}
+
+zl_status zr_phase_leave(zr_track *track, zl_err *err)
+{
+    if (!track->in_phase) {
+        return zl_fail(err, ZL_E_BUG, "a phase was left that had not been entered");
+    }
+    if (track->fault.status != ZL_OK) {
+        return zl_fail(err, track->fault.status, "%s", track->fault.text);
+    }
+    zl_cell now;
+    zr_account_leave(&track->account, &now);
+    zl_cell *const first = &track->cell[track->visit][track->phase];
+    if (first->present) {
+        ZL_TRY(zr_cell_same(first, &now, track->visit, track->phase, err));
+    } else {
+        *first = now;
+    }
+    track->in_phase = false;
+    if (track->phase == ZL_PHASE_INIT) {
+        track->init_live = track->account.total[ZL_GRANTED];
+    } else if (track->phase == ZL_PHASE_STEP && !track->settled) {
+        settle(track);
+    }
+    return ZL_OK;
+}
+
+uint64_t zr_track_live(const zr_track *track)
+{
+    return track->account.total[ZL_GRANTED];
+}
+
+uint64_t zr_track_peak(const zr_track *track)
+{
+    return track->peak;
+}
+
+void zr_track_peak_reset(zr_track *track)
+{
+    track->peak = track->account.total[ZL_GRANTED];
+}
+
+uint64_t zr_track_late_growth(const zr_track *track)
+{
+    return track->settled ? track->arena.accessible - track->settled_accessible : 0;
+}
+
+zl_status zr_track_mark(zr_track *track, bool steady, zl_err *err)
+{
+    return zr_witness_mark(&track->witness, track->arena.base, track->arena.reserved, steady, err);
+}
+
+zl_status zr_track_export(const zr_track *track, zl_ledger *out, zl_err *err)
+{
+    if (track->in_phase) {
+        return zl_fail(err, ZL_E_BUG, "the ledger was asked for inside phase %s",
+                       phase_name(track));
+    }
+    if (track->fault.status != ZL_OK) {
+        return zl_fail(err, track->fault.status, "%s", track->fault.text);
+    }
+    out->origin = ZL_ORIGIN_MEASURED;
+    out->granule = ZR_GRANULE;
+    out->witness = track->witness.seen;
+    out->witness.arena_reserved = track->arena.accessible;
+    memcpy(out->cell, track->cell, sizeof(out->cell));
+    return ZL_OK;
+}

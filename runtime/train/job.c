@@ -1,0 +1,92 @@
+#define _DEFAULT_SOURCE
+#include "train/job.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "zeroledger/bytes.h"
+#include "zeroledger/error.h"
+#include "zeroledger/text.h"
+
+/* Pairs of variables; the third has to be there too, where the pair alone proves nothing. */
+static const struct variables {
+    const char *rank;
+    const char *ranks;
+    const char *proof;
+} launchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
+    {"PMI_RANK", "PMI_SIZE", NULL},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"}, /* a batch script has no step */
+};
+
+static bool number(const char *name, uint64_t *out)
+{
+    const char *const text = getenv(name);
+    return text != NULL && zl_parse_count(name, text, out, NULL) == ZL_OK;
+}
+
+void zr_job_find(zr_job *out)
+{
+    *out = (zr_job){.started = false, .rank = 0, .ranks = 1};
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        const struct variables *const v = &launchers[i];
+        uint64_t rank;
+        uint64_t ranks;
+        if ((v->proof == NULL || getenv(v->proof) != NULL) && number(v->rank, &rank) &&
+            number(v->ranks, &ranks) && rank < ranks) {
+            /* An interactive Slurm step of one task is a shell, not a job of one rank. */
+            if (v->proof != NULL && ranks == 1) {
+                continue;
+            }
+            *out = (zr_job){.started = true, .rank = rank, .ranks = ranks};
+            return;
+        }
+    }
+}
+
+/* The launcher's pid in front of the watch's path; 0 if there is no launcher. */
+static pid_t launcher_pid(const char **path)
+{
+    const char *const text = getenv(ZR_WATCH_VARIABLE);
+    if (text == NULL) {
+        return 0;
+    }
+    char *after;
+    const long pid = strtol(text, &after, 10);
+    *path = after + (*after == ' ');
+    return (pid_t)pid;
+}
+
+void zr_job_follow_parent(void)
+{
+    const pid_t parent = getppid();
+    const char *path;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* Dead before we asked: then we have another parent, or the launcher inherited us already. */
+    if (getppid() != parent || parent == launcher_pid(&path)) {
+        _Exit((int)ZL_E_RESOURCE);
+    }
+}
+
+zr_watch *zr_job_watch(const zr_job *job)
+{
+    static zr_watch unseen;
+    const char *path = NULL;
+    if (launcher_pid(&path) == 0) {
+        return &unseen;
+    }
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return &unseen;
+    }
+    const uint64_t size = zl_mul(job->ranks, sizeof(zr_watch));
+    void *const p = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return p == MAP_FAILED ? &unseen : (zr_watch *)p + job->rank;
+}

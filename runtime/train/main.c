@@ -1,0 +1,252 @@
+/* zl-train: one rank of a training job, or the launcher of its ranks. */
+#define _DEFAULT_SOURCE /* nanosleep, isatty */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+#include "track/track.h"
+#include "train/data.h"
+#include "train/engine.h"
+#include "train/job.h"
+#include "train/launch.h"
+#include "train/options.h"
+#include "train/report.h"
+#include "zeroledger/bytes.h"
+#include "zeroledger/ledger.h"
+
+/* Adam's usual constants (Kingma and Ba, ICLR 2015, section 2). */
+static const double beta1 = 0.9;
+static const double beta2 = 0.999;
+static const double adam_eps = 1e-8;
+/* Bytes outside the arena that may come and go within a step: buffers of the C library and MPI. */
+static const uint64_t outside_limit = (uint64_t)1 << 20;
+
+/* One rank and everything it holds. */
+typedef struct trainer {
+    const zr_options *options;
+    zr_job job;
+    zr_watch *watch;
+    bool progress;
+    zr_data data;
+    zr_comm *comm;
+    zr_track *track;
+    zr_engine *engine;
+    zr_step_record *record; /* (steps) */
+    zl_ledger *ledger;
+} trainer;
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static zr_data_options data_options(const zr_options *o, uint64_t rank)
+{
+    return (zr_data_options){.path = o->data,
+                             .tokens = o->tokens,
+                             .seed = o->seed,
+                             .rank = rank,
+                             .run = &o->run,
+                             .varlen = o->varlen};
+}
+
+static zl_status set_up(trainer *t, zl_err *err)
+{
+    const zr_options *const o = t->options;
+    const zr_data_options data = data_options(o, t->job.rank);
+    ZL_TRY(zr_data_init(&t->data, &data, err));
+    ZL_TRY(zr_out_folder(o, err));
+    t->record = calloc((size_t)o->steps, sizeof(*t->record));
+    t->ledger = zl_ledger_new();
+    if (t->record == NULL || t->ledger == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory for the records of %" PRIu64 " steps",
+                       o->steps);
+    }
+    const zr_track_options track = {
+        .cap = o->cap, .poison = o->poison, .beacon = &t->watch->beacon};
+    ZL_TRY(zr_track_new(&track, &t->track, err));
+    const zr_engine_options engine = {.run = &o->run,
+                                      .track = t->track,
+                                      .comm = t->comm,
+                                      .seed = o->seed,
+                                      .learning_rate = o->learning_rate,
+                                      .beta1 = beta1,
+                                      .beta2 = beta2,
+                                      .eps = adam_eps,
+                                      .weight_decay = o->weight_decay,
+                                      .warmup = o->warmup};
+    return zr_engine_new(&engine, &t->engine, err);
+}
+
+static void show_progress(const trainer *t, uint64_t number)
+{
+    if (t->progress && number <= t->options->steps) {
+        (void)fprintf(stderr, "\rstep %" PRIu64 " of %" PRIu64, number, t->options->steps);
+    } else if (t->progress) {
+        (void)fputs("\r\033[K", stderr);
+    }
+}
+
+static zl_status train(trainer *t, zl_err *err)
+{
+    const zr_options *const o = t->options;
+    const zl_run *const run = &o->run;
+    const uint64_t tokens = zl_prod(run->ranks, run->accumulation, run->micro_batch, run->seq);
+    if (t->job.rank == 0) {
+        ZL_TRY(zr_report_begin(o, err));
+    }
+    for (uint64_t i = 0; i < o->steps; i++) {
+        zr_step_record *const record = &t->record[i];
+        t->watch->step = (uint32_t)(i + 1);
+        show_progress(t, i + 1);
+        zr_track_peak_reset(t->track);
+        const double begin = seconds();
+        ZL_TRY(zr_engine_step(t->engine, zr_data_next, &t->data, &record->result, err));
+        record->tokens_per_second = (double)tokens / (seconds() - begin);
+        record->live = zr_track_live(t->track);
+        record->peak = zr_track_peak(t->track);
+        if (t->job.rank == 0) {
+            ZL_TRY(zr_report_step(o, i, record, err));
+        }
+    }
+    show_progress(t, o->steps + 1);
+    return ZL_OK;
+}
+
+/* Memory that escaped the tracker makes a ledger worthless, so it is said aloud. */
+static void warn(const trainer *t)
+{
+    const uint64_t outside = t->ledger->witness.outside_steady;
+    const uint64_t grown = zr_track_late_growth(t->track);
+    if (outside > outside_limit) {
+        (void)fprintf(stderr,
+                      "zl-train: warning: rank %" PRIu64 ": %" PRIu64
+                      " bytes appeared outside the tracker within a steady step\n",
+                      t->job.rank, outside);
+    }
+    if (grown > 0) {
+        (void)fprintf(stderr,
+                      "zl-train: warning: rank %" PRIu64 ": the arena asked for %" PRIu64
+                      " bytes after the cold step\n",
+                      t->job.rank, grown);
+    }
+}
+
+static zl_status save(trainer *t, zl_err *err)
+{
+    const zr_options *const o = t->options;
+    uint64_t hash;
+    ZL_TRY(zr_track_export(t->track, t->ledger, err));
+    t->ledger->run = o->run;
+    t->ledger->rank = t->job.rank;
+    warn(t);
+    ZL_TRY(zr_engine_hash(t->engine, &hash, err));
+    if (o->out != NULL) {
+        char name[48];
+        char path[4096];
+        (void)snprintf(name, sizeof(name), "ledger.rank%" PRIu64 ".json", t->job.rank);
+        ZL_TRY(zr_out_path(o, name, path, sizeof(path), err));
+        ZL_TRY(zl_ledger_save(t->ledger, path, err));
+    }
+    if (t->job.rank == 0) {
+        const zr_report report = {.options = o,
+                                  .step = t->record,
+                                  .hash = hash,
+                                  .late_growth = zr_track_late_growth(t->track),
+                                  .witness = &t->ledger->witness};
+        ZL_TRY(zr_report_save(&report, err));
+    }
+    return zr_comm_barrier(t->comm, err); /* success is everybody's */
+}
+
+static zl_status run_rank(const zr_options *options, zr_job job, zl_err *err)
+{
+    trainer t = {.options = options, .job = job};
+    if (job.started) {
+        zr_job_follow_parent();
+    }
+    t.watch = zr_job_watch(&job);
+    t.progress = !job.started && !options->quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
+    ZL_TRY(zr_comm_new(job.rank, job.ranks, &t.comm, err));
+    zl_status status = set_up(&t, err);
+    if (status == ZL_OK) {
+        status = train(&t, err);
+    }
+    if (status == ZL_OK) {
+        status = save(&t, err);
+    }
+    if (status != ZL_OK) {
+        show_progress(&t, options->steps + 1);
+        (void)zl_fail(err, status, "a failure without words"); /* unless it has some */
+        zr_comm_abort(t.comm, err);
+    }
+    zr_engine_free(t.engine);
+    zr_track_free(t.track);
+    zl_ledger_free(t.ledger);
+    free(t.record);
+    zr_data_release(&t.data);
+    zr_comm_free(t.comm);
+    return ZL_OK;
+}
+
+/* What can be found wrong without a job is found before there is one, and told once. */
+static zl_status launch(const zr_options *options, char **argv, zl_err *err)
+{
+    if (!zr_comm_has_mpi()) {
+        zr_comm *none;
+        return zr_comm_new(0, options->run.ranks, &none, err);
+    }
+    zr_data data;
+    const zr_data_options wanted = data_options(options, 0);
+    ZL_TRY(zr_data_init(&data, &wanted, err));
+    zr_data_release(&data);
+    ZL_TRY(zr_out_folder(options, err));
+    const zr_launch_options job = {
+        .ranks = options->run.ranks,
+        .steps = options->steps,
+        .progress = !options->quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO),
+        .argv = argv,
+    };
+    return zr_launch(&job, err);
+}
+
+static zl_status start(int argc, char **argv, zr_job job, zl_err *err)
+{
+    static zr_options options;
+    ZL_TRY(zr_options_parse(argc, argv, job.rank != 0, &options, err));
+    const uint64_t ranks = options.run.ranks;
+    if (job.started && job.ranks != ranks) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "%" PRIu64 " ranks were started, and the run has %" PRIu64
+                       "; say --ranks %" PRIu64,
+                       job.ranks, ranks, job.ranks);
+    }
+    if (ranks > 1 && !job.started) {
+        return launch(&options, argv, err);
+    }
+    return run_rank(&options, job, err);
+}
+
+int main(int argc, char **argv)
+{
+    zl_err err = {0};
+    zr_job job;
+    zr_job_find(&job);
+    signal(SIGPIPE, SIG_IGN); /* a closed standard output is an error like others */
+    const zl_status status = start(argc, argv, job, &err);
+    if (status != ZL_OK && job.rank != 0) {
+        const struct timespec pause = {.tv_nsec =
+                                           300000000}; /* rank 0 tells, before mpirun kills it */
+        (void)nanosleep(&pause, NULL);
+    } else if (status != ZL_OK && err.text[0] != '\0') {
+        (void)fprintf(stderr, "zl-train: %s\n", err.text);
+    }
+    return (int)status;
+}

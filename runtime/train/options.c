@@ -1,0 +1,236 @@
+#define _GNU_SOURCE /* argp */
+#include "train/options.h"
+
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "zeroledger/text.h"
+#include "zeroledger/version.h"
+
+/* Debian's base-files puts it there: a text that every machine of that family has. */
+static const char default_text[] = "/usr/share/common-licenses/GPL-3";
+
+/* Keys: the run's options count up from RUN_KEY in the order of their table. */
+enum { RUN_KEY = 0x1000, RUN_OPTIONS = 64, RUN_ENTRIES = 128 };
+enum {
+    KEY_STEPS = 0x100,
+    KEY_DATA,
+    KEY_TOKENS,
+    KEY_VARLEN,
+    KEY_SEED,
+    KEY_LR,
+    KEY_WEIGHT_DECAY,
+    KEY_WARMUP,
+    KEY_OUT,
+    KEY_CAP,
+    KEY_POISON,
+    KEY_QUIET,
+    KEY_FORMAT
+};
+
+static const struct argp_option own_options[] = {
+    {NULL, 0, NULL, 0, "Training:", 2},
+    {"steps", KEY_STEPS, "N", 0, "optimizer steps (10)", 2},
+    {"data", KEY_DATA, "FILE", 0, "text, or token ids (the GPL-3 of this machine)", 2},
+    {"tokens", KEY_TOKENS, "u8|u16|u32", 0,
+     "what FILE holds: bytes of text, or little-endian ids (u16 and u32 by the file's extension, "
+     "else u8)",
+     2},
+    {"varlen", KEY_VARLEN, NULL, 0, "BERT: sequences of T/2 to T tokens", 2},
+    {"seed", KEY_SEED, "N", 0, "of the weights and the batches (1)", 2},
+    {"lr", KEY_LR, "RATE", 0, "learning rate (0.0003)", 2},
+    {"weight-decay", KEY_WEIGHT_DECAY, "RATE", 0, "decoupled decay of the weights (0.01)", 2},
+    {"warmup", KEY_WARMUP, "N", 0, "steps of linear warm-up (0)", 2},
+    {NULL, 0, NULL, 0, "Measuring and output:", 3},
+    {"out", KEY_OUT, "DIR", 0, "write DIR/ledger.rank<R>.json of every rank and DIR/train.json", 3},
+    {"cap", KEY_CAP, "BYTES", 0, "most bytes that buffers may take, e.g. 24GiB", 3},
+    {"poison", KEY_POISON, NULL, 0, "fill buffers with NaN and refuse those freed untouched", 3},
+    {"format", KEY_FORMAT, "table|csv|json", 0, "of standard output (table)", 3},
+    {"quiet", KEY_QUIET, NULL, 0, "nothing on standard output, no progress", 3},
+    {NULL, 0, NULL, 0, "Help:", -1},
+    {0},
+};
+
+typedef struct parsing {
+    zr_options *options;
+    zl_err *err;
+    zl_status status;
+} parsing;
+
+static zl_status choose(const char *option, const char *text, const char *const *names,
+                        size_t count, size_t *out, zl_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *out = i;
+            return ZL_OK;
+        }
+    }
+    const char *const near = zl_nearest(text, names, count);
+    return zl_fail(err, ZL_E_USAGE, "--%s is %s, got \"%s\"%s%s%s", option,
+                   count == 3 && names[0][0] == 'u' ? "u8, u16 or u32" : "table, csv or json", text,
+                   near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+                   near != NULL ? "?" : "");
+}
+
+static zl_status set_tokens(zr_options *o, const char *text, zl_err *err)
+{
+    static const char *const names[] = {"u8", "u16", "u32"};
+    static const zr_tokens values[] = {ZR_TOKENS_U8, ZR_TOKENS_U16, ZR_TOKENS_U32};
+    size_t i = 0;
+    ZL_TRY(choose("tokens", text, names, 3, &i, err));
+    o->tokens = values[i];
+    return ZL_OK;
+}
+
+static zl_status set_format(zr_options *o, const char *text, zl_err *err)
+{
+    static const char *const names[] = {"table", "csv", "json"};
+    static const zr_format values[] = {ZR_FORMAT_TABLE, ZR_FORMAT_CSV, ZR_FORMAT_JSON};
+    size_t i = 0;
+    ZL_TRY(choose("format", text, names, 3, &i, err));
+    o->format = values[i];
+    return ZL_OK;
+}
+
+static zl_status set_rate(const char *name, const char *text, double *out, zl_err *err)
+{
+    double value;
+    ZL_TRY(zl_parse_real(name, text, &value, err));
+    if (value < 0.0) {
+        return zl_fail(err, ZL_E_USAGE, "%s must not be negative, got %s", name, text);
+    }
+    *out = value;
+    return ZL_OK;
+}
+
+static zl_status set_positive(const char *name, const char *text, uint64_t *out, zl_err *err)
+{
+    uint64_t value;
+    ZL_TRY(zl_parse_count(name, text, &value, err));
+    if (value == 0) {
+        return zl_fail(err, ZL_E_USAGE, "%s must be at least 1, got 0", name);
+    }
+    *out = value;
+    return ZL_OK;
+}
+
+static zl_status set_own(zr_options *o, int key, const char *arg, zl_err *err)
+{
+    switch (key) {
+    case KEY_STEPS:
+        return set_positive("--steps", arg, &o->steps, err);
+    case KEY_DATA:
+        o->data = arg;
+        return ZL_OK;
+    case KEY_TOKENS:
+        return set_tokens(o, arg, err);
+    case KEY_VARLEN:
+        o->varlen = true;
+        return ZL_OK;
+    case KEY_SEED:
+        return zl_parse_count("--seed", arg, &o->seed, err);
+    case KEY_LR:
+        return set_rate("--lr", arg, &o->learning_rate, err);
+    case KEY_WEIGHT_DECAY:
+        return set_rate("--weight-decay", arg, &o->weight_decay, err);
+    case KEY_WARMUP:
+        return zl_parse_count("--warmup", arg, &o->warmup, err);
+    case KEY_OUT:
+        o->out = arg;
+        return ZL_OK;
+    case KEY_CAP:
+        ZL_TRY(zl_parse_bytes("--cap", arg, &o->cap, err));
+        return o->cap > 0 ? ZL_OK : zl_fail(err, ZL_E_USAGE, "--cap must be at least 1 byte");
+    case KEY_POISON:
+        o->poison = true;
+        return ZL_OK;
+    case KEY_QUIET:
+        o->quiet = true;
+        return ZL_OK;
+    case KEY_FORMAT:
+        return set_format(o, arg, err);
+    default:
+        return ZL_E_BUG;
+    }
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    parsing *const p = state->input;
+    if (p->status != ZL_OK) { /* the first error is the one to tell */
+        return 0;
+    }
+    if (key >= RUN_KEY && key < RUN_KEY + RUN_OPTIONS) {
+        const zl_option *const option = zl_run_option((size_t)(key - RUN_KEY));
+        p->status = zl_run_set(&p->options->run, option->name, arg, p->err);
+        return 0;
+    }
+    if (key >= KEY_STEPS && key <= KEY_FORMAT) {
+        p->status = set_own(p->options, key, arg, p->err);
+        return 0;
+    }
+    if (key == ARGP_KEY_ARG) {
+        p->status =
+            zl_fail(p->err, ZL_E_USAGE, "unexpected argument \"%s\"; options begin with --", arg);
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+/* The run's options with their aliases, then the trainer's own. Static: argp keeps no copy. */
+static const struct argp_option *all_options(void)
+{
+    static struct argp_option all[RUN_ENTRIES + sizeof(own_options) / sizeof(own_options[0])];
+    size_t count = 0;
+    all[count++] = (struct argp_option){.doc = "The run:", .group = 1};
+    const zl_option *option;
+    for (size_t i = 0; i < RUN_OPTIONS && (option = zl_run_option(i)) != NULL; i++) {
+        all[count++] = (struct argp_option){.name = option->name,
+                                            .key = RUN_KEY + (int)i,
+                                            .arg = option->arg,
+                                            .doc = option->text,
+                                            .group = 1};
+        if (option->alias != NULL && count < RUN_ENTRIES) {
+            all[count++] = (struct argp_option){.name = option->alias, .flags = OPTION_ALIAS};
+        }
+    }
+    memcpy(&all[count], own_options, sizeof(own_options));
+    return all;
+}
+
+zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out, zl_err *err)
+{
+    argp_program_version = "zl-train (zeroledger) " ZL_VERSION;
+    argp_err_exit_status = ZL_E_USAGE;
+    const struct argp argp = {
+        .options = all_options(),
+        .parser = parse_one,
+        .doc = "Trains a transformer, sharded over ranks, and measures every byte it needs.\v"
+               "With more than one rank it starts them itself through mpirun, or is one of them if "
+               "mpirun or srun started it. Losses go to standard output, words to standard error."
+               "\n\nExamples:\n"
+               "  zl-train --model gpt2-tiny --seq 64 --stage 3 --ranks 2 --steps 5\n"
+               "  zl-train --run run.json --data corpus.u16 --out results\n\n"
+               "Exit status: 0 fine, 2 usage, 3 bad input file, 4 memory or I/O failure or a rank "
+               "that died, 5 bug, 6 not modelled.",
+    };
+    zr_options options = {
+        .steps = 10,
+        .data = default_text,
+        .seed = 1,
+        .learning_rate = 3e-4,
+        .weight_decay = 0.01,
+    };
+    zl_run_init(&options.run);
+    parsing p = {.options = &options, .err = err};
+    const unsigned flags = silent ? ARGP_SILENT : 0;
+    if (argp_parse(&argp, argc, argv, flags, NULL, &p) != 0) {
+        return zl_fail(err, ZL_E_USAGE, "wrong options; see zl-train --help");
+    }
+    ZL_TRY(p.status);
+    ZL_TRY(zl_run_check(&options.run, err));
+    *out = options;
+    return ZL_OK;
+}

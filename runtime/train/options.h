@@ -1,0 +1,41 @@
+/* Everything that zl-train is told on its command line. */
+#ifndef ZR_OPTIONS_H
+#define ZR_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "train/data.h"
+#include "zeroledger/error.h"
+#include "zeroledger/run.h"
+
+typedef enum zr_format {
+    ZR_FORMAT_TABLE, /* a line a step, for people */
+    ZR_FORMAT_CSV,   /* a row a step, bytes whole */
+    ZR_FORMAT_JSON,  /* at the end, the text of train.json */
+    ZR_FORMAT_COUNT
+} zr_format;
+
+typedef struct zr_options {
+    zl_run run; /* checked */
+    uint64_t steps;
+    const char *data;
+    zr_tokens tokens;
+    bool varlen;
+    uint64_t seed;
+    double learning_rate;
+    double weight_decay;
+    uint64_t warmup;
+    const char *out; /* folder for results; NULL: none are written */
+    uint64_t cap;    /* 0: none */
+    bool poison;
+    bool quiet;
+    zr_format format;
+} zr_options;
+
+/* Texts are borrowed from argv. silent: help and usage errors are not printed (all ranks but one).
+ * --help, --version and unknown options end the program as argp does, with 0 or 2. */
+ZL_NODISCARD zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out,
+                                        zl_err *err);
+
+#endif

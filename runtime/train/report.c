@@ -1,0 +1,192 @@
+#define _DEFAULT_SOURCE /* sysconf, gmtime_r */
+#include "train/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "zeroledger/json.h"
+#include "zeroledger/text.h"
+#include "zeroledger/version.h"
+
+static zl_status flushed(zl_err *err)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return zl_fail(err, ZL_E_RESOURCE, "standard output: %s", strerror(errno));
+    }
+    return ZL_OK;
+}
+
+static bool line_a_step(const zr_options *options)
+{
+    return !options->quiet && options->format != ZR_FORMAT_JSON;
+}
+
+zl_status zr_report_begin(const zr_options *options, zl_err *err)
+{
+    if (!line_a_step(options)) {
+        return ZL_OK;
+    }
+    if (options->format == ZR_FORMAT_CSV) {
+        (void)printf("step,loss,grad_norm,tokens_per_second,live_bytes,peak_bytes\n");
+    } else {
+        (void)printf("%6s  %12s  %12s  %12s  %12s\n", "step", "loss", "tokens/s", "live MiB",
+                     "peak MiB");
+    }
+    return flushed(err);
+}
+
+zl_status zr_report_step(const zr_options *options, uint64_t index, const zr_step_record *record,
+                         zl_err *err)
+{
+    if (!line_a_step(options)) {
+        return ZL_OK;
+    }
+    const uint64_t number = index + 1;
+    if (options->format == ZR_FORMAT_CSV) {
+        (void)printf("%" PRIu64 ",%.17g,%.17g,%.1f,%" PRIu64 ",%" PRIu64 "\n", number,
+                     record->result.loss, record->result.grad_norm, record->tokens_per_second,
+                     record->live, record->peak);
+    } else {
+        char live[32];
+        char peak[32];
+        zl_format_bytes(record->live, ZL_BYTES_MIB, 3, live, sizeof(live));
+        zl_format_bytes(record->peak, ZL_BYTES_MIB, 3, peak, sizeof(peak));
+        (void)printf("%6" PRIu64 "  %12.6f  %12.1f  %12s  %12s\n", number, record->result.loss,
+                     record->tokens_per_second, live, peak);
+    }
+    return flushed(err);
+}
+
+zl_status zr_out_path(const zr_options *options, const char *name, char *path, size_t size,
+                      zl_err *err)
+{
+    const int length = snprintf(path, size, "%s/%s", options->out, name);
+    if (length < 0 || (size_t)length >= size) {
+        return zl_fail(err, ZL_E_RESOURCE, "%s: the path is too long", options->out);
+    }
+    return ZL_OK;
+}
+
+zl_status zr_out_folder(const zr_options *options, zl_err *err)
+{
+    if (options->out == NULL || mkdir(options->out, 0777) == 0) {
+        return ZL_OK;
+    }
+    struct stat info;
+    const int failure = errno;
+    if (failure == EEXIST && stat(options->out, &info) == 0 && S_ISDIR(info.st_mode)) {
+        return ZL_OK;
+    }
+    return zl_fail(err, ZL_E_RESOURCE, "%s: %s", options->out,
+                   strerror(failure == EEXIST ? ENOTDIR : failure));
+}
+
+/* A diverged loss has no number in JSON. */
+static void put_finite(zl_json_writer *w, const char *key, double value)
+{
+    if (isfinite(value)) {
+        zl_json_put_real(w, key, value);
+    } else {
+        zl_json_put_null(w, key);
+    }
+}
+
+static void put_steps(zl_json_writer *w, const zr_report *report)
+{
+    zl_json_begin_array(w, "steps");
+    for (uint64_t i = 0; i < report->options->steps; i++) {
+        const zr_step_record *const record = &report->step[i];
+        zl_json_begin_object(w, NULL);
+        zl_json_put_u64(w, "step", i + 1);
+        put_finite(w, "loss", record->result.loss);
+        put_finite(w, "grad_norm", record->result.grad_norm);
+        put_finite(w, "tokens_per_second", record->tokens_per_second);
+        zl_json_put_u64(w, "live", record->live);
+        zl_json_put_u64(w, "peak", record->peak);
+        zl_json_end(w);
+    }
+    zl_json_end(w);
+}
+
+static void put_witness(zl_json_writer *w, const zr_report *report)
+{
+    zl_json_begin_object(w, "witness");
+    zl_json_put_u64(w, "arena_reserved", report->witness->arena_reserved);
+    zl_json_put_u64(w, "arena_resident", report->witness->arena_resident);
+    zl_json_put_u64(w, "arena_late_growth", report->late_growth);
+    zl_json_put_u64(w, "outside_cold", report->witness->outside_cold);
+    zl_json_put_u64(w, "outside_steady", report->witness->outside_steady);
+    zl_json_end(w);
+}
+
+static void put_provenance(zl_json_writer *w, const zr_report *report)
+{
+    char date[32] = "";
+    const time_t clock = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&clock, &utc) != NULL) {
+        (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    }
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const char *const threads = getenv("OPENBLAS_NUM_THREADS");
+    zl_json_begin_object(w, "provenance");
+    zl_json_put_string(w, "date", date);
+    zl_json_put_string(w, "version", ZL_VERSION);
+    zl_json_put_string(w, "backend", zl_backend_name(report->options->run.backend));
+    zl_json_put_u64(w, "cores", cores > 0 ? (uint64_t)cores : 0);
+    zl_json_put_string(w, "blas_threads", threads != NULL ? threads : "default");
+    zl_json_end(w);
+}
+
+static void put_all(zl_json_writer *w, const zr_report *report)
+{
+    const zr_options *const options = report->options;
+    char id[ZL_RUN_ID_SIZE];
+    char text[256];
+    zl_run_id(&options->run, id);
+    zl_run_describe(&options->run, text, sizeof(text));
+    zl_json_begin_object(w, NULL);
+    zl_json_put_string(w, "schema", "zeroledger.train/1");
+    zl_json_put_string(w, "run", id);
+    zl_json_put_string(w, "text", text);
+    zl_json_put_u64(w, "seed", options->seed);
+    zl_json_put_real(w, "learning_rate", options->learning_rate);
+    zl_json_put_real(w, "weight_decay", options->weight_decay);
+    zl_json_put_u64(w, "warmup", options->warmup);
+    put_steps(w, report);
+    (void)snprintf(text, sizeof(text), "%016" PRIx64, report->hash);
+    zl_json_put_string(w, "parameter_hash", text);
+    put_witness(w, report);
+    put_provenance(w, report);
+    zl_json_end(w);
+}
+
+zl_status zr_report_save(const zr_report *report, zl_err *err)
+{
+    const zr_options *const options = report->options;
+    const bool to_stdout = options->format == ZR_FORMAT_JSON && !options->quiet;
+    zl_json_writer *const w = zl_json_writer_new();
+    if (w == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory for train.json");
+    }
+    put_all(w, report);
+    zl_status status = ZL_OK;
+    if (options->out != NULL) {
+        char path[4096];
+        ZL_TRY_GOTO(status, zr_out_path(options, "train.json", path, sizeof(path), err), out);
+        ZL_TRY_GOTO(status, zl_json_writer_save(w, path, err), out);
+    }
+    if (to_stdout) {
+        status = zl_json_writer_save(w, "-", err);
+    }
+out:
+    zl_json_writer_free(w);
+    return status;
+}

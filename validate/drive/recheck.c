@@ -1,0 +1,104 @@
+#include "drive/recheck.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "drive/files.h"
+#include "zeroledger/json.h"
+#include "zeroledger/predict.h"
+
+typedef struct recheck {
+    zv_recheck_report report;
+    void *context;
+    zv_recheck_result result;
+    char last[ZV_PATH_SIZE + ZL_RUN_ID_SIZE]; /* folder and run of the ledger before */
+    bool last_differs;
+} recheck;
+
+/* Files come in the order of their names, so the ledgers of a case follow each other. */
+static void count_case(recheck *r, const char *path, const zl_run *run, bool differs)
+{
+    char key[sizeof r->last], id[ZL_RUN_ID_SIZE];
+    const char *const slash = strrchr(path, '/');
+    zl_run_id(run, id);
+    snprintf(key, sizeof key, "%.*s %s", slash == NULL ? 0 : (int)(slash - path), path, id);
+    if (strcmp(key, r->last) != 0) {
+        r->result.cases++;
+        r->last_differs = false;
+        memcpy(r->last, key, sizeof key);
+    }
+    if (differs && !r->last_differs) {
+        r->result.differ++;
+        r->last_differs = true;
+    }
+}
+
+static zl_status check_ledger(recheck *r, const char *path, const zl_ledger *measured, zl_err *err)
+{
+    zv_diff diff;
+    zl_ledger *const predicted = zl_ledger_new();
+    if (predicted == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "no memory for a predicted ledger");
+    }
+    zl_status status = zl_predict(&measured->run, measured->rank, predicted, err);
+    if (status == ZL_OK) {
+        status = zv_diff_ledgers(predicted, measured, false, &diff, err);
+    }
+    zl_ledger_free(predicted);
+    if (status != ZL_OK) {
+        zl_fail_at(err, path);
+        return status;
+    }
+    count_case(r, path, &measured->run, diff.first.found);
+    r->result.ledgers++;
+    if (r->report != NULL) {
+        r->report(r->context, path, &diff);
+    }
+    return ZL_OK;
+}
+
+/* A file is a ledger if it says so. */
+static bool is_ledger(const char *path)
+{
+    zl_json_doc *doc;
+    const size_t length = strlen(path);
+    if (length < 5 || strcmp(path + length - 5, ".json") != 0) {
+        return false;
+    }
+    if (strstr(path, "/ledger.rank") != NULL) {
+        return true; /* broken ones are errors, not passed over */
+    }
+    if (zl_json_load(path, &doc, NULL) != ZL_OK) {
+        return false;
+    }
+    const bool ledger = zl_json_schema(zl_json_root(doc), "zeroledger.ledger/1", NULL) == ZL_OK;
+    zl_json_free(doc);
+    return ledger;
+}
+
+static zl_status visit(void *context, const char *path, zl_err *err)
+{
+    zl_ledger *ledger;
+    if (!is_ledger(path)) {
+        return ZL_OK;
+    }
+    ZL_TRY(zl_ledger_load(path, &ledger, err));
+    zl_status status = ZL_OK;
+    if (ledger->origin == ZL_ORIGIN_MEASURED) {
+        status = check_ledger(context, path, ledger, err);
+    }
+    zl_ledger_free(ledger);
+    return status;
+}
+
+zl_status zv_recheck(const char *folder, zv_recheck_report report, void *context,
+                     zv_recheck_result *out, zl_err *err)
+{
+    recheck r = {.report = report, .context = context};
+    ZL_TRY(zv_walk(folder, visit, &r, err));
+    if (r.result.ledgers == 0) {
+        return zl_fail(err, ZL_E_INPUT, "%s: no measured ledger in it", folder);
+    }
+    *out = r.result;
+    return ZL_OK;
+}

@@ -1,0 +1,11 @@
+/* What the trainer says about a run besides memory: train.json ("zeroledger.train/1"). */
+#ifndef ZV_TRAIN_JSON_H
+#define ZV_TRAIN_JSON_H
+
+#include "compare/verdict.h"
+
+/* Reads folder/train.json. A file that is missing, or members that it does not have, leave zeros:
+ * memory is judged from the ledgers alone. A broken file is ZL_E_INPUT. */
+ZL_NODISCARD zl_status zv_train_load(const char *folder, zv_train *out, zl_err *err);
+
+#endif
