@@ -44,26 +44,34 @@ static uint64_t square(const zr_net *net)
     return ZR_SHAPE(net->dtype, d->B, d->H, d->T, d->T);
 }
 
-zl_status zr_attention_forward(zr_net *net, uint64_t l, zl_err *err)
+static zl_status flash_forward(zr_net *net, uint64_t l, zl_err *err)
 {
     const zr_dims *d = &net->dim;
     zr_scope *b = &net->block[l];
-    const uint64_t out = ZR_SHAPE(net->dtype, d->R, d->A);
-    if (!eager(net)) {
-        ZL_TRY(zr_take(net, b, ZL_BUF_ACT_ATTN, out, err));
-        ZL_TRY(zr_take(net, b, ZL_BUF_ACT_LSE, ZR_SHAPE(ZL_F32, d->B, d->H, d->T), err));
-        const zr_attn_args args = attn_args(net, l);
-        return zr_did(zr_flash_forward(&args, net->stream), "flash_forward", err);
-    }
+    ZL_TRY(zr_take(net, b, ZL_BUF_ACT_ATTN, ZR_SHAPE(net->dtype, d->R, d->A), err));
+    ZL_TRY(zr_take(net, b, ZL_BUF_ACT_LSE, ZR_SHAPE(ZL_F32, d->B, d->H, d->T), err));
+    const zr_attn_args args = attn_args(net, l);
+    return zr_did(zr_flash_forward(&args, net->stream), "flash_forward", err);
+}
+
+static zl_status eager_forward(zr_net *net, uint64_t l, zl_err *err)
+{
+    const zr_dims *d = &net->dim;
+    zr_scope *b = &net->block[l];
     ZL_TRY(zr_take(net, b, ZL_BUF_ACT_PROBS, square(net), err));
     if (net->run->dropout > 0.0) {
         ZL_TRY(zr_take(net, &net->pass, ZL_BUF_TEMP_PROBS, square(net), err));
     }
-    ZL_TRY(zr_take(net, b, ZL_BUF_ACT_ATTN, out, err));
+    ZL_TRY(zr_take(net, b, ZL_BUF_ACT_ATTN, ZR_SHAPE(net->dtype, d->R, d->A), err));
     const zr_attn_args args = attn_args(net, l);
     ZL_TRY(zr_did(zr_eager_forward(&args, net->stream), "eager_forward", err));
     zr_drop(net, &net->pass, ZL_BUF_TEMP_PROBS);
     return ZL_OK;
+}
+
+zl_status zr_attention_forward(zr_net *net, uint64_t l, zl_err *err)
+{
+    return eager(net) ? eager_forward(net, l, err) : flash_forward(net, l, err);
 }
 
 static zl_status flash_backward(zr_net *net, uint64_t l, zl_err *err)

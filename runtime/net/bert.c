@@ -236,9 +236,20 @@ static zl_status pool(zr_net *net, zl_err *err)
                   "tanh_forward", err);
 }
 
-static zl_status head_forward(zr_net *net, zl_err *err)
+static zl_status transform_forward(zr_net *net, zl_err *err)
 {
     const zr_dims *d = &net->dim;
+    zr_scope *h = zr_head_scope(net);
+    void *pre = zr_ptr(h, ZL_BUF_ACT_HEAD_PRE);
+    const zr_linear lin = transform(net);
+    const zr_norm norm = head_norm(net);
+    ZL_TRY(zr_linear_forward(net, &lin, zr_ptr(h, zr_residual(net)), NULL, pre, err));
+    ZL_TRY(zr_gelu_of(net, pre, zr_ptr(h, ZL_BUF_ACT_HEAD_POST), zl_mul(d->R, d->C), err));
+    return zr_norm_forward(net, &norm, zr_ptr(h, ZL_BUF_ACT_LNF), err);
+}
+
+static zl_status head_forward(zr_net *net, zl_err *err)
+{
     zr_scope *h = zr_head_scope(net);
     if (net->run->model.pooler) {
         ZL_TRY(pool(net, err));
@@ -247,12 +258,7 @@ static zl_status head_forward(zr_net *net, zl_err *err)
     ZL_TRY(zr_take(net, h, ZL_BUF_ACT_HEAD_POST, stream_bytes(net), err));
     ZL_TRY(zr_take_stats(net, h, ZL_BUF_ACT_LNF_STATS, err));
     ZL_TRY(zr_take(net, h, ZL_BUF_ACT_LNF, stream_bytes(net), err));
-    void *pre = zr_ptr(h, ZL_BUF_ACT_HEAD_PRE);
-    const zr_linear lin = transform(net);
-    ZL_TRY(zr_linear_forward(net, &lin, zr_ptr(h, zr_residual(net)), NULL, pre, err));
-    ZL_TRY(zr_gelu_of(net, pre, zr_ptr(h, ZL_BUF_ACT_HEAD_POST), zl_mul(d->R, d->C), err));
-    const zr_norm norm = head_norm(net);
-    ZL_TRY(zr_norm_forward(net, &norm, zr_ptr(h, ZL_BUF_ACT_LNF), err));
+    ZL_TRY(transform_forward(net, err));
     return zr_head_losses(net, err);
 }
 

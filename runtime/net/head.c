@@ -40,206 +40,182 @@ zl_status zr_tables_backward(zr_net *net, const void *dout, zl_err *err)
     return zr_did(zr_embed_backward(&args, net->stream), "embed_backward", err);
 }
 
-/* Some rows of the head: hidden (rows, C), logits (rows, V) = hidden E^T + bias, E (V, C). */
-typedef struct chunk {
-    uint64_t first;
+/* A classification of rows: logits (rows, V) = hidden E^T + bias, E (V, C), and back. The tokens of
+ * a chunk are one, the next sentences of a batch (V = 2) another. */
+typedef struct classes {
     uint64_t rows;
-    const void *hidden;
-    void *dhidden;
-    void *logits;
-} chunk;
+    uint64_t V;
+    const void *hidden; /* (rows, C) */
+    void *dhidden;      /* (rows, C) */
+    void *logits;       /* (rows, V), then their gradient */
+    const int32_t *targets;
+    float *losses;
+    float scale;
+    const void *matrix;
+    void *dmatrix;
+    const void *bias; /* NULL: none */
+    void *dbias;
+} classes;
 
-static zl_status gemm(zr_net *net, zr_gemm_args args, zl_err *err)
+static zl_status logits(zr_net *net, const classes *c, zl_err *err)
 {
-    const zr_mem *work = &net->constant.mem[ZL_BUF_WORK_HOST_GEMM];
-    args.alpha = 1.0F;
-    args.work = work->ptr;
-    args.work_bytes = work->bytes;
-    return zr_did(zr_gemm(&args, net->stream), "gemm", err);
-}
-
-static uint64_t head_unit(const zr_net *net)
-{
-    return net->dim.L + 1;
-}
-
-static const void *output_matrix(const zr_net *net)
-{
-    return net->run->model.tied ? zr_zero_weight(net->zero, 0, ZR_TOKEN_TABLE)
-                                : zr_zero_weight(net->zero, head_unit(net), ZR_OUTPUT_W);
-}
-
-static void *output_gradient(const zr_net *net)
-{
-    return net->run->model.tied ? zr_zero_gradient(net->zero, 0, ZR_TOKEN_TABLE)
-                                : zr_zero_gradient(net->zero, head_unit(net), ZR_OUTPUT_W);
-}
-
-static zl_status chunk_logits(zr_net *net, const chunk *c, zl_err *err)
-{
-    const zr_dims *d = &net->dim;
+    const uint64_t C = net->dim.C;
     const zr_gemm_args args = {
         .m = zr_u32(c->rows),
-        .n = zr_u32(d->V),
-        .k = zr_u32(d->C),
+        .n = zr_u32(c->V),
+        .k = zr_u32(C),
         .trans_b = true,
-        .a = {c->hidden, d->C, net->dtype},
-        .b = {output_matrix(net), d->C, net->dtype},
-        .c = {c->logits, d->V, net->dtype},
-        .bias = zr_zero_weight(net->zero, head_unit(net), ZR_OUTPUT_B),
-        .bias_dtype = net->dtype,
+        .a = {c->hidden, C, net->dtype},
+        .b = {c->matrix, C, net->dtype},
+        .c = {c->logits, c->V, net->dtype},
+        .bias = c->bias,
     };
-    return gemm(net, args, err);
+    return zr_product(net, args, err);
 }
 
-static zl_status chunk_loss(zr_net *net, const chunk *c, zl_err *err)
+static zl_status loss(zr_net *net, const classes *c, zl_err *err)
 {
-    const zr_dims *d = &net->dim;
     const zr_loss_args args = {
         .dtype = net->dtype,
         .rows = zr_u32(c->rows),
-        .vocab = zr_u32(d->V),
-        .ld = d->V,
-        .targets = (const int32_t *)zr_ptr(&net->pass, ZL_BUF_INPUT_TARGETS) + c->first,
+        .vocab = zr_u32(c->V),
+        .ld = c->V,
+        .targets = c->targets,
         .logits = c->logits,
-        .loss = (float *)zr_ptr(&net->pass, ZL_BUF_TEMP_LOSSES) + c->first,
-        .scale = net->loss_scale,
+        .loss = c->losses,
+        .scale = c->scale,
         .gradient = true,
     };
     return zr_did(zr_cross_entropy(&args, net->stream), "cross_entropy", err);
 }
 
-/* dE += dlogits^T hidden; bias; dhidden = dlogits E. */
-static zl_status chunk_gradient(zr_net *net, const chunk *c, zl_err *err)
+/* dE += dlogits^T hidden, and the bias. */
+static zl_status weight_gradient(zr_net *net, const classes *c, zl_err *err)
 {
-    const zr_dims *d = &net->dim;
+    const uint64_t C = net->dim.C;
     const zr_gemm_args matrix = {
-        .m = zr_u32(d->V),
-        .n = zr_u32(d->C),
+        .m = zr_u32(c->V),
+        .n = zr_u32(C),
         .k = zr_u32(c->rows),
         .trans_a = true,
-        .a = {c->logits, d->V, net->dtype},
-        .b = {c->hidden, d->C, net->dtype},
-        .c = {output_gradient(net), d->C, net->gdtype},
+        .a = {c->logits, c->V, net->dtype},
+        .b = {c->hidden, C, net->dtype},
+        .c = {c->dmatrix, C, net->gdtype},
         .beta = 1.0F,
     };
-    ZL_TRY(gemm(net, matrix, err));
+    ZL_TRY(zr_product(net, matrix, err));
     const zr_bias_grad_args bias = {
         .dtype = net->dtype,
         .gdtype = net->gdtype,
         .rows = zr_u32(c->rows),
-        .cols = zr_u32(d->V),
-        .ld = d->V,
+        .cols = zr_u32(c->V),
+        .ld = c->V,
         .dout = c->logits,
-        .dbias = zr_zero_gradient(net->zero, head_unit(net), ZR_OUTPUT_B),
+        .dbias = c->dbias,
     };
-    if (bias.dbias != NULL) {
-        ZL_TRY(zr_did(zr_bias_backward(&bias, net->stream), "bias_backward", err));
-    }
-    const zr_gemm_args input = {
+    return c->dbias == NULL ? ZL_OK
+                            : zr_did(zr_bias_backward(&bias, net->stream), "bias_backward", err);
+}
+
+/* dhidden = dlogits E. */
+static zl_status input_gradient(zr_net *net, const classes *c, zl_err *err)
+{
+    const uint64_t C = net->dim.C;
+    const zr_gemm_args args = {
         .m = zr_u32(c->rows),
-        .n = zr_u32(d->C),
-        .k = zr_u32(d->V),
-        .a = {c->logits, d->V, net->dtype},
-        .b = {output_matrix(net), d->C, net->dtype},
-        .c = {c->dhidden, d->C, net->dtype},
+        .n = zr_u32(C),
+        .k = zr_u32(c->V),
+        .a = {c->logits, c->V, net->dtype},
+        .b = {c->matrix, C, net->dtype},
+        .c = {c->dhidden, C, net->dtype},
     };
-    return gemm(net, input, err);
+    return zr_product(net, args, err);
 }
 
-static zl_status token_losses(zr_net *net, zl_err *err)
+static zl_status classify(zr_net *net, const classes *c, zl_err *err)
 {
-    const zr_dims *d = &net->dim;
-    void *hidden = zr_ptr(zr_head_scope(net), ZL_BUF_ACT_LNF);
-    void *dhidden = zr_ptr(&net->pass, ZL_BUF_TEMP_DHEAD);
-    for (uint64_t first = 0; first < d->R; first += d->M) {
-        const chunk c = {
-            .first = first,
-            .rows = zl_min(d->M, d->R - first),
-            .hidden = zr_zero_at(hidden, first * d->C, net->dtype),
-            .dhidden = zr_zero_at(dhidden, first * d->C, net->dtype),
-            .logits = zr_ptr(&net->pass, ZL_BUF_LOGITS_TOKENS),
-        };
-        ZL_TRY(chunk_logits(net, &c, err));
-        ZL_TRY(chunk_loss(net, &c, err));
-        ZL_TRY(chunk_gradient(net, &c, err));
-    }
-    return ZL_OK;
+    ZL_TRY(logits(net, c, err));
+    ZL_TRY(loss(net, c, err));
+    ZL_TRY(weight_gradient(net, c, err));
+    return input_gradient(net, c, err);
 }
 
-/* pooled (B, C) to two logits a sequence, N (2, C): next^T, so that the product reads like the
- * others. */
-static zl_status next_losses(zr_net *net, zl_err *err)
+static float *losses_at(const zr_net *net, uint64_t first)
+{
+    return (float *)zr_ptr(&net->pass, ZL_BUF_TEMP_LOSSES) + first;
+}
+
+/* Rows first.. of the batch; a tied output matrix is the token table. */
+static classes tokens_from(zr_net *net, uint64_t first)
 {
     const zr_dims *d = &net->dim;
-    const uint64_t unit = head_unit(net);
-    void *logits = zr_ptr(&net->pass, ZL_BUF_LOGITS_NEXT);
-    const void *pooled = zr_ptr(zr_head_scope(net), ZL_BUF_ACT_POOLED);
-    zr_gemm_args product = {
-        .m = zr_u32(d->B),
-        .n = 2,
-        .k = zr_u32(d->C),
-        .trans_b = true,
-        .a = {pooled, d->C, net->dtype},
-        .b = {zr_zero_weight(net->zero, unit, ZR_NEXT_W), d->C, net->dtype},
-        .c = {logits, 2, net->dtype},
-        .bias = zr_zero_weight(net->zero, unit, ZR_NEXT_B),
-        .bias_dtype = net->dtype,
+    const uint64_t head = zl_add(d->L, 1);
+    const uint64_t unit = net->run->model.tied ? 0 : head;
+    const zr_role role = net->run->model.tied ? ZR_TOKEN_TABLE : ZR_OUTPUT_W;
+    const uint64_t at = zl_mul(first, d->C);
+    return (classes){
+        .rows = zl_min(d->M, d->R - first),
+        .V = d->V,
+        .hidden = zr_zero_at(zr_ptr(zr_head_scope(net), ZL_BUF_ACT_LNF), at, net->dtype),
+        .dhidden = zr_zero_at(zr_ptr(&net->pass, ZL_BUF_TEMP_DHEAD), at, net->dtype),
+        .logits = zr_ptr(&net->pass, ZL_BUF_LOGITS_TOKENS),
+        .targets = (const int32_t *)zr_ptr(&net->pass, ZL_BUF_INPUT_TARGETS) + first,
+        .losses = losses_at(net, first),
+        .scale = net->loss_scale,
+        .matrix = zr_zero_weight(net->zero, unit, role),
+        .dmatrix = zr_zero_gradient(net->zero, unit, role),
+        .bias = zr_zero_weight(net->zero, head, ZR_OUTPUT_B),
+        .dbias = zr_zero_gradient(net->zero, head, ZR_OUTPUT_B),
     };
-    ZL_TRY(gemm(net, product, err));
-    const zr_loss_args loss = {
-        .dtype = net->dtype,
-        .rows = zr_u32(d->B),
-        .vocab = 2,
-        .ld = 2,
+}
+
+static classes next_sentences(zr_net *net)
+{
+    const zr_dims *d = &net->dim;
+    const uint64_t head = zl_add(d->L, 1);
+    return (classes){
+        .rows = d->B,
+        .V = 2,
+        .hidden = zr_ptr(zr_head_scope(net), ZL_BUF_ACT_POOLED),
+        .dhidden = zr_ptr(&net->pass, ZL_BUF_TEMP_DPOOLED),
+        .logits = zr_ptr(&net->pass, ZL_BUF_LOGITS_NEXT),
         .targets = zr_ptr(&net->pass, ZL_BUF_INPUT_NEXT),
-        .logits = logits,
-        .loss = (float *)zr_ptr(&net->pass, ZL_BUF_TEMP_LOSSES) + d->R,
+        .losses = losses_at(net, d->R),
         .scale = net->next_scale,
-        .gradient = true,
+        .matrix = zr_zero_weight(net->zero, head, ZR_NEXT_W),
+        .dmatrix = zr_zero_gradient(net->zero, head, ZR_NEXT_W),
+        .bias = zr_zero_weight(net->zero, head, ZR_NEXT_B),
+        .dbias = zr_zero_gradient(net->zero, head, ZR_NEXT_B),
     };
-    ZL_TRY(zr_did(zr_cross_entropy(&loss, net->stream), "cross_entropy", err));
-    const zr_gemm_args matrix = {
-        .m = 2,
-        .n = zr_u32(d->C),
-        .k = zr_u32(d->B),
-        .trans_a = true,
-        .a = {logits, 2, net->dtype},
-        .b = {pooled, d->C, net->dtype},
-        .c = {zr_zero_gradient(net->zero, unit, ZR_NEXT_W), d->C, net->gdtype},
-        .beta = 1.0F,
-    };
-    ZL_TRY(gemm(net, matrix, err));
-    const zr_bias_grad_args bias = {
-        .dtype = net->dtype,
-        .gdtype = net->gdtype,
-        .rows = zr_u32(d->B),
-        .cols = 2,
-        .ld = 2,
-        .dout = logits,
-        .dbias = zr_zero_gradient(net->zero, unit, ZR_NEXT_B),
-    };
-    ZL_TRY(zr_did(zr_bias_backward(&bias, net->stream), "bias_backward", err));
-    const zr_gemm_args input = {
-        .m = zr_u32(d->B),
-        .n = zr_u32(d->C),
-        .k = 2,
-        .a = {logits, 2, net->dtype},
-        .b = {zr_zero_weight(net->zero, unit, ZR_NEXT_W), d->C, net->dtype},
-        .c = {zr_ptr(&net->pass, ZL_BUF_TEMP_DPOOLED), d->C, net->dtype},
-    };
-    return gemm(net, input, err);
 }
 
 static zl_status sum_losses(zr_net *net, uint64_t first, uint64_t count, enum zr_scalar scalar,
                             zl_err *err)
 {
-    const float *losses = (const float *)zr_ptr(&net->pass, ZL_BUF_TEMP_LOSSES) + first;
-    return zr_did(zr_sum(losses, count, ZL_F32, zr_scalar_at(net, scalar), net->stream), "sum",
-                  err);
+    return zr_did(
+        zr_sum(losses_at(net, first), count, ZL_F32, zr_scalar_at(net, scalar), net->stream), "sum",
+        err);
 }
 
-zl_status zr_head_losses(zr_net *net, zl_err *err)
+static zl_status token_losses(zr_net *net, zl_err *err)
+{
+    const zr_dims *d = &net->dim;
+    for (uint64_t first = 0; first < d->R; first += d->M) {
+        const classes chunk = tokens_from(net, first);
+        ZL_TRY(classify(net, &chunk, err));
+    }
+    return sum_losses(net, 0, d->R, ZR_SCALAR_LOSS, err);
+}
+
+static zl_status next_losses(zr_net *net, zl_err *err)
+{
+    const zr_dims *d = &net->dim;
+    const classes pairs = next_sentences(net);
+    ZL_TRY(classify(net, &pairs, err));
+    return sum_losses(net, d->R, d->B, ZR_SCALAR_NEXT_LOSS, err);
+}
+
+static zl_status take_buffers(zr_net *net, zl_err *err)
 {
     const zr_dims *d = &net->dim;
     zr_scope *p = &net->pass;
@@ -252,11 +228,16 @@ zl_status zr_head_losses(zr_net *net, zl_err *err)
         ZL_TRY(zr_take(net, p, ZL_BUF_LOGITS_NEXT, ZR_SHAPE(net->dtype, d->B, 2), err));
         ZL_TRY(zr_take(net, p, ZL_BUF_TEMP_DPOOLED, ZR_SHAPE(net->dtype, d->B, d->C), err));
     }
+    return ZL_OK;
+}
+
+zl_status zr_head_losses(zr_net *net, zl_err *err)
+{
+    zr_scope *p = &net->pass;
+    ZL_TRY(take_buffers(net, err));
     ZL_TRY(token_losses(net, err));
-    ZL_TRY(sum_losses(net, 0, d->R, ZR_SCALAR_LOSS, err));
-    if (pooler) {
+    if (net->run->model.pooler) {
         ZL_TRY(next_losses(net, err));
-        ZL_TRY(sum_losses(net, d->R, d->B, ZR_SCALAR_NEXT_LOSS, err));
     }
     if (!zr_fault(ZR_FAULT_LOGITS_KEPT)) {
         zr_drop(net, p, ZL_BUF_LOGITS_TOKENS);

@@ -129,9 +129,9 @@ static zl_status build_constants(zr_net *net, zl_err *err)
     zr_scope *c = &net->constant;
     ZL_TRY(zr_take(net, c, ZL_BUF_CONST_SCALARS, ZR_DOUBLES(ZR_SCALAR_COUNT), err));
     /* All bits zero are 0.0 in either width. */
-    ZL_TRY(zr_did(
-        zr_fill(zr_ptr(c, ZL_BUF_CONST_SCALARS), ZR_SCALAR_COUNT * 2, ZL_F32, 0.0F, net->stream),
-        "fill", err));
+    ZL_TRY(zr_did(zr_fill(zr_ptr(c, ZL_BUF_CONST_SCALARS), zl_mul(2, ZR_SCALAR_COUNT), ZL_F32, 0.0F,
+                          net->stream),
+                  "fill", err));
     if (net->run->model.family != ZL_FAMILY_LLAMA) {
         return ZL_OK;
     }

@@ -63,7 +63,7 @@ zr_linear zr_block_linear(const zr_net *net, uint64_t l, zr_role weight)
         .ld = in};
 }
 
-static zl_status gemm(zr_net *net, zr_gemm_args args, zl_err *err)
+zl_status zr_product(zr_net *net, zr_gemm_args args, zl_err *err)
 {
     const zr_mem *work = &net->constant.mem[ZL_BUF_WORK_HOST_GEMM];
     args.work = work->ptr;
@@ -86,7 +86,7 @@ zl_status zr_linear_forward(zr_net *net, const zr_linear *lin, const void *x, co
         .bias = zr_zero_weight(net->zero, lin->unit, lin->bias),
         .residual = {residual, lin->out, net->dtype},
     };
-    return gemm(net, args, err);
+    return zr_product(net, args, err);
 }
 
 zl_status zr_linear_weights(zr_net *net, const zr_linear *lin, const void *x, const void *dy,
@@ -102,7 +102,7 @@ zl_status zr_linear_weights(zr_net *net, const zr_linear *lin, const void *x, co
         .c = {zr_zero_gradient(net->zero, lin->unit, lin->weight), lin->out, net->gdtype},
         .beta = 1.0F,
     };
-    ZL_TRY(gemm(net, args, err));
+    ZL_TRY(zr_product(net, args, err));
     const zr_bias_grad_args bias = {
         .dtype = net->dtype,
         .gdtype = net->gdtype,
@@ -129,7 +129,7 @@ zl_status zr_linear_input(zr_net *net, const zr_linear *lin, const void *dy, voi
         .c = {dx, lin->ld, net->dtype},
         .beta = add ? 1.0F : 0.0F,
     };
-    return gemm(net, args, err);
+    return zr_product(net, args, err);
 }
 
 zr_rng zr_mask(const zr_net *net, uint64_t l, zr_place place, uint64_t per_rank)

@@ -39,6 +39,9 @@ static inline uint32_t zr_u32(uint64_t x)
     return (uint32_t)x; /* zr_net_init has refused larger ones */
 }
 
+/* zr_gemm with the backend's scratch and alpha 1. */
+ZL_NODISCARD zl_status zr_product(zr_net *net, zr_gemm_args args, zl_err *err);
+
 /* ---- y = x W + b, W (in, out) */
 typedef struct zr_linear {
     uint64_t unit;

@@ -95,7 +95,7 @@ static void check_tensor(kit_rig *rig, uint64_t u, const zr_tensor *tensor, cons
     normalize(direction, n);
     check_direction(rig, w, g, direction, n, what);
     for (uint64_t i = 0; i < n; i++) {
-        direction[i] = (double)rand() / RAND_MAX - 0.5;
+        direction[i] = kit_uniform(i + 1000 * u);
     }
     normalize(direction, n);
     check_direction(rig, w, g, direction, n, what);
@@ -105,13 +105,14 @@ static void check_tensor(kit_rig *rig, uint64_t u, const zr_tensor *tensor, cons
 /* Trained weights are larger than first ones, and no gain is 1 and no bias 0. */
 static void stir(zr_zero *zero)
 {
+    uint64_t number = 0;
     for (uint64_t u = 0; u < zero->units; u++) {
         const zr_store *store = &zero->store[u];
         for (uint64_t t = 0; t < store->unit->count; t++) {
             const zr_tensor *tensor = &store->unit->tensor[t];
             float *w = (float *)store->param.ptr + tensor->offset;
             for (uint64_t i = 0; i < tensor->elements; i++) {
-                w[i] += (float)((double)rand() / RAND_MAX - 0.5) * 0.6F;
+                w[i] += (float)kit_uniform(number++) * 0.6F;
             }
         }
     }
@@ -119,7 +120,6 @@ static void stir(zr_zero *zero)
 
 static void check_model(zl_run *run)
 {
-    srand(11);
     run->clip = 0.0;
     kit_rig rig = kit_open(run, NULL);
     zr_zero *zero = &rig.engine->zero;

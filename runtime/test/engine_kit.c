@@ -71,6 +71,11 @@ static uint64_t word(uint64_t x)
     return x ^ (x >> 31);
 }
 
+double kit_uniform(uint64_t i)
+{
+    return (double)(word(i) >> 11) / 9007199254740992.0 - 0.5;
+}
+
 /* Sequence number g: random tokens; the target is a function of the token, so there is something
  * to learn. BERT takes a loss at every third token of the first T - 3, which all sequences have. */
 static void fill(const zl_run *run, uint64_t g, uint64_t b, zr_batch *batch)
@@ -158,11 +163,17 @@ kit_result kit_train(const zl_run *run, uint64_t steps)
     return kit_train_on(NULL, run, steps);
 }
 
+static uint64_t bits(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
 void kit_assert_same(const kit_result *a, const kit_result *b, const char *what)
 {
     for (uint64_t i = 0; i < a->steps; i++) {
-        if (memcmp(&a->loss[i], &b->loss[i], sizeof(double)) != 0 ||
-            memcmp(&a->norm[i], &b->norm[i], sizeof(double)) != 0) {
+        if (bits(a->loss[i]) != bits(b->loss[i]) || bits(a->norm[i]) != bits(b->norm[i])) {
             fail_msg("%s: step %d has loss %.17g, norm %.17g instead of %.17g, %.17g", what,
                      (int)i + 1, b->loss[i], b->norm[i], a->loss[i], a->norm[i]);
         }

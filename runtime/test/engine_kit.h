@@ -27,6 +27,9 @@ typedef struct kit_data {
 } kit_data;
 zl_status kit_next(void *context, uint64_t step, uint64_t micro, zr_batch *batch, zl_err *err);
 
+/* In [-1/2, 1/2), by counter. */
+double kit_uniform(uint64_t i);
+
 typedef struct kit_rig {
     zr_track *track;
     zr_comm *own; /* a communicator of one rank, if none was given */

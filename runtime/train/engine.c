@@ -159,9 +159,20 @@ static zl_status update(zr_engine *e, zl_err *err)
     return zr_optim_update(&e->zero, &hyper, err);
 }
 
+static zl_status measure_norm(zr_engine *e, zl_err *err)
+{
+    e->grad_norm = 0.0;
+    if (e->options.run->clip > 0.0) {
+        ZL_TRY(zr_optim_norm(&e->zero, &e->grad_norm, err));
+        e->grad_norm /= e->scale.value;
+    }
+    return ZL_OK;
+}
+
 /* fp16 gradients overflow now and then, and the loss scale learns from it; others must not. */
 static zl_status check_overflow(zr_engine *e, bool *overflow, zl_err *err)
 {
+    *overflow = false;
     if (e->options.run->precision == ZL_PRECISION_FP16_MIXED) {
         return zr_optim_overflow(&e->zero, zr_scalar_at(&e->net, ZR_SCALAR_FLAG), overflow, err);
     }
@@ -176,12 +187,8 @@ static zl_status check_overflow(zr_engine *e, bool *overflow, zl_err *err)
 
 static zl_status optimizer_step(zr_engine *e, zl_err *err)
 {
-    bool overflow = false;
-    e->grad_norm = 0.0;
-    if (e->options.run->clip > 0.0) {
-        ZL_TRY(zr_optim_norm(&e->zero, &e->grad_norm, err));
-        e->grad_norm /= e->scale.value;
-    }
+    bool overflow;
+    ZL_TRY(measure_norm(e, err));
     if (e->step == 0) {
         ZL_TRY(zr_zero_states(&e->zero, err));
     }
@@ -192,10 +199,7 @@ static zl_status optimizer_step(zr_engine *e, zl_err *err)
     zr_loss_scale_after(&e->scale, e->options.run->precision, overflow);
     zr_grad_free_all(&e->zero);
     zr_net_drop_pass(&e->net); /* nothing, unless a fault kept it until here */
-    if (zr_fault(ZR_FAULT_UNTRACKED_WORKSPACE) && e->step > 0) {
-        ZL_TRY(take_untracked(e, err));
-    }
-    return ZL_OK;
+    return zr_fault(ZR_FAULT_UNTRACKED_WORKSPACE) && e->step > 0 ? take_untracked(e, err) : ZL_OK;
 }
 
 static zl_status publish(zr_engine *e, zl_err *err)

@@ -71,22 +71,30 @@ static zl_status add_over_ranks(zr_comm *comm, uint64_t *sum, zl_err *err)
     return ZL_OK;
 }
 
+/* The whole compute copy, and the own shard of the master weights. */
+static zl_status hash_unit(zr_zero *zero, uint64_t u, uint64_t *whole, uint64_t *master,
+                           zl_err *err)
+{
+    const zr_store *store = &zero->store[u];
+    ZL_TRY(zr_gather_use(zero, u, err));
+    const zr_range all = {0, store->unit->elements};
+    ZL_TRY(hash_range(zero, u, all, store->weights, zero->dtype, whole, err));
+    if (store->master.ptr == NULL) {
+        return ZL_OK;
+    }
+    const uint64_t begin = zl_mul(zero->rank, store->unit->shard);
+    const zr_range own = {begin, begin + store->unit->shard};
+    const uint64_t skipped = begin - zr_zero_owned(zero, u).begin;
+    void *base = zr_zero_at(store->master.ptr, skipped, ZL_F32);
+    return hash_range(zero, u, own, base, ZL_F32, master, err);
+}
+
 zl_status zr_zero_hash(zr_zero *zero, uint64_t *hash, zl_err *err)
 {
     uint64_t whole = 0;
     uint64_t master = 0;
     for (uint64_t u = 0; u < zero->units; u++) {
-        const zr_store *store = &zero->store[u];
-        ZL_TRY(zr_gather_use(zero, u, err));
-        const zr_range all = {0, store->unit->elements};
-        ZL_TRY(hash_range(zero, u, all, store->weights, zero->dtype, &whole, err));
-        if (store->master.ptr != NULL) {
-            const uint64_t begin = zl_mul(zero->rank, store->unit->shard);
-            const zr_range own = {begin, begin + store->unit->shard};
-            const uint64_t skip = begin - zr_zero_owned(zero, u).begin;
-            void *base = zr_zero_at(store->master.ptr, skip, ZL_F32);
-            ZL_TRY(hash_range(zero, u, own, base, ZL_F32, &master, err));
-        }
+        ZL_TRY(hash_unit(zero, u, &whole, &master, err));
     }
     uint64_t sum = whole;
     ZL_TRY(add_over_ranks(zero->comm, &sum, err));

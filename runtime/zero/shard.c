@@ -1,4 +1,5 @@
 /* What a rank keeps at rest: parameters, master weights, optimizer states, and the slots. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "fault/fault.h"
@@ -69,8 +70,8 @@ zl_status zr_zero_init(zr_zero *zero, zl_err *err)
     zero->gather = calloc(zl_add(zero->gather_blocks, 2), sizeof *zero->gather);
     zero->reduce = calloc(zl_add(zero->reduce_blocks, 2), sizeof *zero->reduce);
     if (zero->store == NULL || zero->gather == NULL || zero->reduce == NULL) {
-        return zl_fail(err, ZL_E_RESOURCE, "out of memory: bookkeeping of %llu units",
-                       (unsigned long long)zero->units);
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory: bookkeeping of %" PRIu64 " units",
+                       zero->units);
     }
     uint64_t tensors = 0;
     for (uint64_t u = 0; u < zero->units; u++) {
@@ -154,28 +155,33 @@ static zl_status start_values(const zr_zero *zero, const zr_store *store, zr_ran
     return ZL_OK;
 }
 
+static zl_status build_param(zr_zero *zero, zr_store *store, zl_buf what, zr_range range,
+                             zl_err *err)
+{
+    ZL_TRY(zr_alloc(zero->track, what, ZR_SHAPE(zero->dtype, range.end - range.begin),
+                    &store->param, err));
+    return start_values(zero, store, range, store->param.ptr, zero->dtype, err);
+}
+
+static zl_status build_master(zr_zero *zero, zr_store *store, zr_range range, zl_err *err)
+{
+    ZL_TRY(zr_alloc(zero->track, ZL_BUF_MASTER_WEIGHTS, ZR_SHAPE(ZL_F32, range.end - range.begin),
+                    &store->master, err));
+    return start_values(zero, store, range, store->master.ptr, ZL_F32, err);
+}
+
 static zl_status build_unit(zr_zero *zero, uint64_t u, zl_err *err)
 {
     zr_store *store = &zero->store[u];
-    const zr_unit *unit = store->unit;
-    const zr_range whole = {0, unit->elements};
+    const zr_range whole = {0, store->unit->elements};
     const zr_range owned = zr_zero_owned(zero, u);
     if (zero->run->stage < 3) {
-        ZL_TRY(zr_alloc(zero->track, ZL_BUF_PARAM_UNIT, ZR_SHAPE(zero->dtype, unit->elements),
-                        &store->param, err));
-        ZL_TRY(start_values(zero, store, whole, store->param.ptr, zero->dtype, err));
+        ZL_TRY(build_param(zero, store, ZL_BUF_PARAM_UNIT, whole, err));
         store->weights = store->param.ptr;
     } else if (zero->run->shard_copy) {
-        ZL_TRY(zr_alloc(zero->track, ZL_BUF_PARAM_SHARD, ZR_SHAPE(zero->dtype, unit->shard),
-                        &store->param, err));
-        ZL_TRY(start_values(zero, store, owned, store->param.ptr, zero->dtype, err));
+        ZL_TRY(build_param(zero, store, ZL_BUF_PARAM_SHARD, owned, err));
     }
-    if (keeps_master(zero)) {
-        ZL_TRY(zr_alloc(zero->track, ZL_BUF_MASTER_WEIGHTS,
-                        ZR_SHAPE(ZL_F32, owned.end - owned.begin), &store->master, err));
-        ZL_TRY(start_values(zero, store, owned, store->master.ptr, ZL_F32, err));
-    }
-    return ZL_OK;
+    return keeps_master(zero) ? build_master(zero, store, owned, err) : ZL_OK;
 }
 
 static zl_status build_gather_slot(zr_zero *zero, uint64_t index, zl_buf what, const zr_unit *unit,
@@ -201,24 +207,36 @@ static zl_status build_reduce_slot(zr_zero *zero, uint64_t index, zl_buf what, c
                     err);
 }
 
+static zl_status build_gather_slots(zr_zero *zero, zl_err *err)
+{
+    ZL_TRY(build_gather_slot(zero, 0, ZL_BUF_GATHER_EMBED, &zero->embed, err));
+    ZL_TRY(build_gather_slot(zero, 1, ZL_BUF_GATHER_HEAD, &zero->head, err));
+    for (uint64_t i = 0; i < zero->gather_blocks; i++) {
+        ZL_TRY(build_gather_slot(zero, i + 2, ZL_BUF_GATHER_BLOCK, &zero->block, err));
+    }
+    return ZL_OK;
+}
+
+static zl_status build_reduce_slots(zr_zero *zero, zl_err *err)
+{
+    ZL_TRY(build_reduce_slot(zero, 0, ZL_BUF_GRAD_SLOT_EMBED, &zero->embed, err));
+    ZL_TRY(build_reduce_slot(zero, 1, ZL_BUF_GRAD_SLOT_HEAD, &zero->head, err));
+    for (uint64_t i = 0; i < zero->reduce_blocks; i++) {
+        ZL_TRY(build_reduce_slot(zero, i + 2, ZL_BUF_GRAD_SLOT_BLOCK, &zero->block, err));
+    }
+    return ZL_OK;
+}
+
 zl_status zr_zero_build(zr_zero *zero, zl_err *err)
 {
     for (uint64_t u = 0; u < zero->units; u++) {
         ZL_TRY(build_unit(zero, u, err));
     }
     if (zero->run->stage == 3) {
-        ZL_TRY(build_gather_slot(zero, 0, ZL_BUF_GATHER_EMBED, &zero->embed, err));
-        ZL_TRY(build_gather_slot(zero, 1, ZL_BUF_GATHER_HEAD, &zero->head, err));
-        for (uint64_t i = 0; i < zero->gather_blocks; i++) {
-            ZL_TRY(build_gather_slot(zero, i + 2, ZL_BUF_GATHER_BLOCK, &zero->block, err));
-        }
+        ZL_TRY(build_gather_slots(zero, err));
     }
     if (zero->run->stage >= 2) {
-        ZL_TRY(build_reduce_slot(zero, 0, ZL_BUF_GRAD_SLOT_EMBED, &zero->embed, err));
-        ZL_TRY(build_reduce_slot(zero, 1, ZL_BUF_GRAD_SLOT_HEAD, &zero->head, err));
-        for (uint64_t i = 0; i < zero->reduce_blocks; i++) {
-            ZL_TRY(build_reduce_slot(zero, i + 2, ZL_BUF_GRAD_SLOT_BLOCK, &zero->block, err));
-        }
+        ZL_TRY(build_reduce_slots(zero, err));
     }
     return zr_fault(ZR_FAULT_MOMENT_WRONG_PHASE) ? zr_zero_states(zero, err) : ZL_OK;
 }
