@@ -95,6 +95,9 @@ static zl_status set_field(const zl_field *field, zl_run *run, const char *value
     case ZL_FIELD_CLEAR:
         zl_field_put(field, run, &(bool){false});
         return ZL_OK;
+    case ZL_FIELD_SET:
+        zl_field_put(field, run, &(bool){true});
+        return ZL_OK;
     case ZL_FIELD_FILE:
         return zl_run_load(value, run, err);
     }
@@ -251,6 +254,12 @@ void zl_run_describe(const zl_run *run, char *text, size_t size)
     }
     if (!run->shard_copy) {
         add(text, size, ", no shard copy");
+    }
+    if (run->eval) {
+        add(text, size, ", eval");
+    }
+    if (run->save) {
+        add(text, size, ", save");
     }
     if (run->backend != usual.backend) {
         add(text, size, ", %s", zl_backend_name(run->backend));

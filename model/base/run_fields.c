@@ -123,6 +123,14 @@ static const zl_field fields[] = {
      .key = "shard_copy",
      .type = ZL_FIELD_CLEAR,
      .offset = offsetof(zl_run, shard_copy)},
+    {.option = {"eval", NULL, NULL, NULL, "with a forward without gradients after each step"},
+     .key = "eval",
+     .type = ZL_FIELD_SET,
+     .offset = offsetof(zl_run, eval)},
+    {.option = {"save", NULL, NULL, NULL, "with a checkpoint after each step"},
+     .key = "save",
+     .type = ZL_FIELD_SET,
+     .offset = offsetof(zl_run, save)},
     {.option = {"run", NULL, "FILE", NULL, "a run.json; options after it override it"},
      .type = ZL_FIELD_FILE},
 };
@@ -173,6 +181,7 @@ void zl_field_put(const zl_field *field, zl_run *run, const void *value)
         [ZL_FIELD_REAL] = sizeof(double),
         [ZL_FIELD_NAME] = sizeof(unsigned),
         [ZL_FIELD_CLEAR] = sizeof(bool),
+        [ZL_FIELD_SET] = sizeof(bool),
         [ZL_FIELD_FILE] = 0,
     };
     memcpy((char *)run + field->offset, value, sizes[field->type]);

@@ -14,6 +14,7 @@ typedef enum zl_field_type {
     ZL_FIELD_REAL,  /* double */
     ZL_FIELD_NAME,  /* an enum with names */
     ZL_FIELD_CLEAR, /* bool; the option sets it to false */
+    ZL_FIELD_SET,   /* bool; the option sets it to true */
     ZL_FIELD_FILE   /* a whole run.json; no field of its own */
 } zl_field_type;
 

@@ -80,6 +80,7 @@ static void put_field(zl_json_writer *w, const zl_field *field, const zl_run *ru
         zl_json_put_string(w, field->key, field->names[zl_field_value(field, run)]);
         break;
     case ZL_FIELD_CLEAR:
+    case ZL_FIELD_SET:
         zl_json_put_bool(w, field->key, zl_field_flag(field, run));
         break;
     case ZL_FIELD_FILE:
@@ -203,6 +204,7 @@ static zl_status get_field(zl_json object, const zl_field *field, zl_run *run, z
         ZL_TRY(zl_json_string(value, &text, err));
         return zl_field_name(field, value.path, text, ZL_E_INPUT, run, err);
     case ZL_FIELD_CLEAR:
+    case ZL_FIELD_SET:
         ZL_TRY(zl_json_bool(value, &flag, err));
         zl_field_put(field, run, &flag);
         return ZL_OK;

@@ -94,14 +94,14 @@ static void embed(const zl_run *run, zl_tape *t)
 static void head(const zl_run *run, zl_tape *t)
 {
     const zl_form stream = ZL_FORM(dim_B, dim_T, dim_C, dim_e);
-    zl_tape_at(t, ZL_BUF_ACT_HEAD_PRE, ZL_HEAD_ALL, stream);
-    zl_tape_at(t, ZL_BUF_ACT_HEAD_POST, ZL_HEAD_ALL, stream);
-    zl_tape_at(t, ZL_BUF_ACT_LNF_STATS, ZL_HEAD_ALL, ZL_FORM(dim_B, dim_T, dim_two, dim_f32));
-    zl_tape_at(t, ZL_BUF_ACT_LNF, ZL_HEAD_ALL, stream);
+    zl_tape_at(t, ZL_BUF_ACT_HEAD_PRE, ZL_HEAD_SAVED, stream);
+    zl_tape_at(t, ZL_BUF_ACT_HEAD_POST, ZL_HEAD_SAVED, stream);
+    zl_tape_at(t, ZL_BUF_ACT_LNF_STATS, ZL_HEAD_SAVED, ZL_FORM(dim_B, dim_T, dim_two, dim_f32));
+    zl_tape_at(t, ZL_BUF_ACT_LNF, ZL_HEAD_SAVED, stream);
     if (run->model.pooler) {
-        zl_tape_at(t, ZL_BUF_ACT_POOLED, ZL_HEAD_ALL, ZL_FORM(dim_B, dim_C, dim_e));
-        zl_tape_at(t, ZL_BUF_TEMP_DPOOLED, ZL_HEAD_ALL, ZL_FORM(dim_B, dim_C, dim_e));
-        zl_tape_at(t, ZL_BUF_LOGITS_NEXT, ZL_HEAD_LOGITS, ZL_FORM(dim_B, dim_two, dim_e));
+        zl_tape_at(t, ZL_BUF_ACT_POOLED, ZL_HEAD_SAVED, ZL_FORM(dim_B, dim_C, dim_e));
+        zl_tape_at(t, ZL_BUF_TEMP_DPOOLED, ZL_HEAD_TRAINING, ZL_FORM(dim_B, dim_C, dim_e));
+        zl_tape_at(t, ZL_BUF_LOGITS_NEXT, ZL_HEAD_PASSING, ZL_FORM(dim_B, dim_two, dim_e));
     }
 }
 

@@ -86,7 +86,15 @@ void zl_tape_attention(zl_tape *tape, const zl_run *run);
 void zl_tape_branches(zl_tape *tape, bool proj_is_redone);
 
 /* Which instants of the head its rows live at. */
-enum { ZL_HEAD_LOGITS = 1, ZL_HEAD_LOSS = 2, ZL_HEAD_BACKWARD = 4, ZL_HEAD_ALL = 7 };
+enum {
+    ZL_HEAD_LOGITS = 1,
+    ZL_HEAD_LOSS = 2,
+    ZL_HEAD_BACKWARD = 4,
+    ZL_HEAD_EVAL = 8,     /* the logits of an evaluation */
+    ZL_HEAD_TRAINING = 7, /* training only, from the logits to the head's backward */
+    ZL_HEAD_SAVED = 15,   /* made by every forward, saved where there is a backward */
+    ZL_HEAD_PASSING = 9   /* gone when the loss is known */
+};
 /* A row with an explicit set of instants: the head's tape, or with 0 the embedding's and the
  * batch's. */
 void zl_tape_at(zl_tape *tape, zl_buf buffer, uint32_t live, zl_form form);

@@ -67,8 +67,8 @@ static void embed(const zl_run *run, zl_tape *t)
 static void head(const zl_run *run, zl_tape *t)
 {
     (void)run;
-    zl_tape_at(t, ZL_BUF_ACT_LNF_STATS, ZL_HEAD_ALL, ZL_FORM(dim_B, dim_T, dim_two, dim_f32));
-    zl_tape_at(t, ZL_BUF_ACT_LNF, ZL_HEAD_ALL, ZL_FORM(dim_B, dim_T, dim_C, dim_e));
+    zl_tape_at(t, ZL_BUF_ACT_LNF_STATS, ZL_HEAD_SAVED, ZL_FORM(dim_B, dim_T, dim_two, dim_f32));
+    zl_tape_at(t, ZL_BUF_ACT_LNF, ZL_HEAD_SAVED, ZL_FORM(dim_B, dim_T, dim_C, dim_e));
 }
 
 const zl_family_def zl_family_gpt2 = {tensors, block, embed, head};

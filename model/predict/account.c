@@ -30,6 +30,7 @@ void zl_account_open(zl_account *acc, const zl_book *book, zl_cell *cell)
 {
     acc->book = book;
     acc->cell = cell;
+    acc->most = NULL;
     acc->any = false;
     acc->now.count = 0;
     for (int r = 0; r < ZL_RUNG_COUNT; r++) {
@@ -82,8 +83,25 @@ static void post(zl_account *acc, zl_rung rung, bool is_peak)
     acc->cell->peak[rung] = acc->peak[rung];
 }
 
+/* A bag may be taken by several parts: an entry's pieces are those of all of them. */
+static void note_most(const zl_account *acc)
+{
+    uint64_t times[ZL_BOOK_MAX] = {0};
+    for (size_t p = 0; p < acc->now.count; p++) {
+        const zl_part *part = &acc->now.part[p];
+        for (int i = 0; i < part->bag->count; i++) {
+            const uint8_t entry = part->bag->entry[i];
+            times[entry] = zl_add(times[entry], part->times);
+            acc->most[entry] = zl_max(acc->most[entry], times[entry]);
+        }
+    }
+}
+
 void zl_close_moment(zl_account *acc, const char *where, const char *what)
 {
+    if (acc->most != NULL) {
+        note_most(acc);
+    }
     for (int r = 0; r < ZL_RUNG_COUNT; r++) {
         const bool is_peak = !acc->any || acc->total[r] > acc->peak[r];
         if (is_peak) {

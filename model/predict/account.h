@@ -69,9 +69,10 @@ typedef struct zl_account {
     uint64_t total[ZL_RUNG_COUNT]; /* of the moment under construction */
     zl_moment now;
     zl_moment peak_moment; /* of the requested peak */
+    uint64_t *most;        /* NULL, or per entry of the book the most pieces of any moment */
 } zl_account;
 
-/* cell may be NULL; else it is cleared and marked present. */
+/* cell may be NULL; else it is cleared and marked present. most is NULL afterwards. */
 void zl_account_open(zl_account *acc, const zl_book *book, zl_cell *cell);
 void zl_take(zl_account *acc, const zl_bag *bag, uint64_t times);
 /* Compares the moment with the peak so far (the first of equals stays); the last one closed is the

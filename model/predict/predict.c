@@ -33,14 +33,34 @@ static void bag_embed_and_head(zl_plan *plan, const zl_family_def *family)
     tape.count = 0;
     family->embed(plan->run, &tape);
     for (size_t i = 0; i < tape.count; i++) {
-        zl_put(&plan->book, &plan->batch, tape.row[i].entry);
+        const uint8_t entry = tape.row[i].entry;
+        const bool input = zl_buf_kind(plan->book.entry[entry].buffer) == ZL_KIND_INPUT;
+        zl_put(&plan->book, input ? &plan->input : &plan->embed, entry);
     }
     tape.count = 0;
     family->head(plan->run, &tape);
     for (size_t i = 0; i < tape.count; i++) {
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < 4; k++) {
             if ((tape.row[i].live >> k & 1) != 0) {
                 zl_put(&plan->book, &plan->head[k], tape.row[i].entry);
+            }
+        }
+    }
+}
+
+/* Eval keeps a block's buffers to its end and drops nothing out: the forward of full recompute. */
+static void bag_eval(zl_plan *plan, const zl_family_def *family)
+{
+    zl_tape tape;
+    tape.book = &plan->book;
+    tape.recompute = ZL_RECOMPUTE_FULL;
+    tape.dropout = false;
+    tape.count = 0;
+    family->block(plan->run, &tape);
+    for (size_t i = 0; i < tape.count; i++) {
+        for (int at = ZL_AT_FWD_QKV; at < ZL_AT_FWD_DONE; at++) {
+            if ((tape.row[i].live >> at & 1) != 0) {
+                zl_put(&plan->book, &plan->eval_at[at], tape.row[i].entry);
             }
         }
     }
@@ -67,6 +87,9 @@ static zl_status plan_init(const zl_run *run, zl_plan *plan, zl_err *err)
     family->block(run, &tape);
     bag_block(plan, &tape);
     bag_embed_and_head(plan, family);
+    if (run->eval) {
+        bag_eval(plan, family);
+    }
     profile->plan(plan);
     return ZL_OK;
 }
@@ -142,18 +165,12 @@ static void times_text(uint64_t times, uint64_t layers, char *text, size_t size)
     }
 }
 
-/* One entry of the peak moment, taken so many times, as a line for people. */
-static void term_from(const zl_plan *plan, const zl_entry *entry, uint64_t times,
-                      const zl_moment *peak, zl_term *out)
+/* One entry, taken so many times, as a line for people. */
+static void term_write(const zl_plan *plan, const zl_entry *entry, uint64_t times,
+                       const char *symbol, zl_term *out)
 {
     memset(out, 0, sizeof *out);
-    char symbol[32];
     const uint64_t pieces = plan->dims.n[entry->count];
-    if (times == 1) {
-        (void)snprintf(symbol, sizeof symbol, "%s", zl_dim_symbol(entry->count));
-    } else {
-        times_text(times, plan->dims.n[dim_L], symbol, sizeof symbol);
-    }
     out->buffer = entry->buffer;
     out->count = zl_mul(times, pieces);
     out->each = zl_form_value(entry->form, &plan->dims);
@@ -161,12 +178,25 @@ static void term_from(const zl_plan *plan, const zl_entry *entry, uint64_t times
     for (int i = 0; i < ZL_FORM_MAX; i++) {
         out->shards = out->shards || zl_dim_shards((zl_dim)entry->form.letter[i]);
     }
-    (void)snprintf(out->instant, sizeof out->instant, "%s%s%s", peak->where,
-                   peak->where[0] != '\0' ? ", " : "", peak->what);
     zl_form_text(entry->form, symbol, out->count, &plan->dims, false, out->symbols,
                  sizeof out->symbols);
     zl_form_text(entry->form, symbol, out->count, &plan->dims, true, out->numbers,
                  sizeof out->numbers);
+}
+
+/* The same for the peak moment. */
+static void term_from(const zl_plan *plan, const zl_entry *entry, uint64_t times,
+                      const zl_moment *peak, zl_term *out)
+{
+    char symbol[32];
+    if (times == 1) {
+        (void)snprintf(symbol, sizeof symbol, "%s", zl_dim_symbol(entry->count));
+    } else {
+        times_text(times, plan->dims.n[dim_L], symbol, sizeof symbol);
+    }
+    term_write(plan, entry, times, symbol, out);
+    (void)snprintf(out->instant, sizeof out->instant, "%s%s%s", peak->where,
+                   peak->where[0] != '\0' ? ", " : "", peak->what);
 }
 
 /* Lists the peak moment in vocabulary order; entries of one buffer keep their order. Returns their
@@ -191,17 +221,23 @@ static size_t list_terms(const zl_plan *plan, const zl_moment *peak, zl_term *te
     return n;
 }
 
+static zl_status check_occurs(const zl_run *run, zl_visit visit, zl_phase phase, zl_err *err)
+{
+    if (zl_profile_get(run->framework)->occurs(run, visit, phase)) {
+        return ZL_OK;
+    }
+    return zl_fail(err, ZL_E_USAGE,
+                   "phase %s (%s) does not occur in this run; see zl predict --visits all",
+                   zl_phase_name(phase), zl_visit_name(visit));
+}
+
 zl_status zl_explain(const zl_run *run, zl_visit visit, zl_phase phase, zl_term *terms, size_t cap,
                      size_t *n, zl_err *err)
 {
     zl_plan plan;
     ZL_TRY(plan_init(run, &plan, err));
     const zl_profile *profile = zl_profile_get(run->framework);
-    if (!profile->occurs(run, visit, phase)) {
-        return zl_fail(err, ZL_E_USAGE,
-                       "phase %s (%s) does not occur in this run; see zl predict --visits all",
-                       zl_phase_name(phase), zl_visit_name(visit));
-    }
+    ZL_TRY(check_occurs(run, visit, phase, err));
     zl_cell *cell = malloc(sizeof *cell);
     if (cell == NULL) {
         return zl_fail(err, ZL_E_RESOURCE, "out of memory for the explanation");
@@ -216,5 +252,59 @@ zl_status zl_explain(const zl_run *run, zl_visit visit, zl_phase phase, zl_term 
                        zl_phase_name(phase));
     }
     *n = list_terms(&plan, &acc.peak_moment, terms, cap);
+    return ZL_OK;
+}
+
+static bool is_landing(const zl_plan *plan, size_t entry)
+{
+    for (int u = 0; u < ZL_UNIT_COUNT; u++) {
+        for (int i = 0; i < plan->landing[u].count; i++) {
+            if (plan->landing[u].entry[i] == entry) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* An entry with the most pieces that it ever has. Of landings that is one per reduce slot. */
+static void most_term(const zl_plan *plan, size_t index, uint64_t most, zl_term *out)
+{
+    char symbol[32];
+    const zl_entry *entry = &plan->book.entry[index];
+    if (most == 1) {
+        (void)snprintf(symbol, sizeof symbol, "%s", zl_dim_symbol(entry->count));
+    } else if (most == plan->dims.n[dim_reduce_slots] && is_landing(plan, index)) {
+        (void)snprintf(symbol, sizeof symbol, "%s", zl_dim_symbol(dim_reduce_slots));
+    } else {
+        times_text(most, plan->dims.n[dim_L], symbol, sizeof symbol);
+    }
+    term_write(plan, entry, most, symbol, out);
+}
+
+zl_status zl_explain_all(const zl_run *run, zl_visit visit, zl_phase phase, zl_term *terms,
+                         size_t cap, size_t *n, zl_err *err)
+{
+    zl_plan plan;
+    zl_account acc;
+    uint64_t most[ZL_BOOK_MAX] = {0};
+    ZL_TRY(plan_init(run, &plan, err));
+    ZL_TRY(check_occurs(run, visit, phase, err));
+    zl_account_open(&acc, &plan.book, NULL);
+    acc.most = most;
+    zl_profile_get(run->framework)->account(&plan, visit, phase, &acc);
+    size_t count = 0;
+    for (int b = 0; b < ZL_BUF_COUNT; b++) {
+        for (size_t i = 0; i < plan.book.count; i++) {
+            if ((int)plan.book.entry[i].buffer != b || most[i] == 0) {
+                continue;
+            }
+            if (count < cap) {
+                most_term(&plan, i, most[i], &terms[count]);
+            }
+            count++;
+        }
+    }
+    *n = count;
     return ZL_OK;
 }

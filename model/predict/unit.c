@@ -1,4 +1,4 @@
-/* Units and their tensors, for people and for parameter counts. */
+/* Units, their tensors, and the letters of formulas, for people and for parameter counts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -64,4 +64,25 @@ uint64_t zl_unit_elements(const zl_run *run, zl_unit unit)
     zl_dims dims;
     zl_dims_run(run, &dims);
     return dims.n[dim_unit_embed + (int)unit];
+}
+
+/* Plain numbers need no legend. */
+static bool is_plain(zl_dim dim)
+{
+    return dim == dim_none || dim == dim_one || dim == dim_two || dim == dim_three;
+}
+
+bool zl_letter_at(size_t index, zl_letter *out)
+{
+    for (int d = 0; d < ZL_DIM_COUNT; d++) {
+        if (is_plain((zl_dim)d)) {
+            continue;
+        }
+        if (index == 0) {
+            *out = (zl_letter){zl_dim_symbol((zl_dim)d), zl_dim_text((zl_dim)d)};
+            return true;
+        }
+        index--;
+    }
+    return false;
 }

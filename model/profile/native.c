@@ -101,12 +101,19 @@ static void emit_head(zl_plan *p)
     for (int i = 0; i < 3; i++) {
         zl_put(&p->book, &p->head[i], dhead);
     }
-    zl_emit(&p->book, &p->head[0], ZL_BUF_TEMP_LOSSES, dim_one, pooler ? losses : rows);
-    zl_emit(&p->book, &p->head[0], ZL_BUF_LOGITS_TOKENS, dim_one, logits);
+    const uint8_t passing[] = {
+        zl_write(&p->book, ZL_BUF_TEMP_LOSSES, dim_one, pooler ? losses : rows),
+        zl_write(&p->book, ZL_BUF_LOGITS_TOKENS, dim_one, logits),
+    };
+    for (size_t i = 0; i < sizeof passing; i++) {
+        zl_put(&p->book, &p->head[0], passing[i]);
+        zl_put(&p->book, &p->head[3], passing[i]);
+    }
 
     const bool full = p->run->recompute == ZL_RECOMPUTE_FULL;
     zl_emit(&p->book, &p->residual, full ? ZL_BUF_CKPT_RESIDUAL : ZL_BUF_ACT_RESIDUAL, dim_one,
             stream);
+    zl_emit(&p->book, &p->eval_residual, ZL_BUF_ACT_RESIDUAL, dim_one, stream);
     zl_emit(&p->book, &p->dresidual, ZL_BUF_TEMP_DRESIDUAL, dim_one, stream);
 }
 
@@ -177,7 +184,9 @@ static bool occurs(const zl_run *run, zl_visit visit, zl_phase phase)
     case ZL_PHASE_PUBLISH:
         return first && (run->stage == 1 || run->stage == 2);
     case ZL_PHASE_EVAL:
+        return first && run->eval;
     case ZL_PHASE_SAVE:
+        return first && run->save;
     case ZL_PHASE_COUNT:
         break;
     }
@@ -235,12 +244,14 @@ static void account(const zl_plan *p, zl_visit visit, zl_phase phase, zl_account
         step(p, states, acc);
         break;
     case ZL_PHASE_PUBLISH:
+    case ZL_PHASE_SAVE:
         zl_take(acc, &p->rest, 1);
         zl_take(acc, &p->states, 1);
-        zl_close_moment(acc, "", "updated parameters gathered");
+        zl_close_moment(acc, "", "nothing but what rests");
         break;
     case ZL_PHASE_EVAL:
-    case ZL_PHASE_SAVE:
+        zl_native_eval(p, acc);
+        break;
     case ZL_PHASE_COUNT:
         break;
     }

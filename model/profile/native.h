@@ -19,6 +19,7 @@ void zl_native_all_gradients(const zl_plan *p, zl_account *acc);
 
 /* `states`: whether optimizer state exists. */
 void zl_native_forward(const zl_plan *p, bool first, bool states, zl_account *acc);
+void zl_native_eval(const zl_plan *p, zl_account *acc);
 void zl_native_backward(const zl_plan *p, bool first, bool states, zl_account *acc);
 
 #endif

@@ -22,7 +22,8 @@ static void take_common(const pass *s)
 /* The batch, `residuals` block inputs, `kept` blocks' saved activations. */
 static void take_saved(const pass *s, uint64_t residuals, uint64_t kept)
 {
-    zl_take(s->acc, &s->p->batch, 1);
+    zl_take(s->acc, &s->p->input, 1);
+    zl_take(s->acc, &s->p->embed, 1);
     zl_take(s->acc, &s->p->residual, residuals);
     zl_take(s->acc, &s->p->kept, kept);
 }
@@ -125,4 +126,33 @@ void zl_native_backward(const zl_plan *p, bool first, bool states, zl_account *a
         }
     }
     embed_backward(&s);
+}
+
+/* An instant of eval: `residuals` streams, and one bag. */
+static void close_eval(const zl_plan *p, uint64_t residuals, const zl_bag *bag, zl_account *acc,
+                       const char *where, const char *what)
+{
+    zl_take(acc, &p->rest, 1);
+    zl_take(acc, &p->states, 1);
+    zl_take(acc, &p->eval_residual, residuals);
+    if (bag != NULL) {
+        zl_take(acc, &p->input, 1);
+        zl_take(acc, bag, 1);
+    }
+    zl_close_moment(acc, where, what);
+}
+
+/* Every block keeps its own buffers until its end and hands on one residual: all blocks are alike.
+ */
+void zl_native_eval(const zl_plan *p, zl_account *acc)
+{
+    close_eval(p, 0, NULL, acc, "", "entry");
+    close_eval(p, 1, &p->embed, acc, "embedding", "forward");
+    for (int at = ZL_AT_FWD_QKV; at < ZL_AT_FWD_DONE; at++) {
+        const bool next_lives = at >= (int)p->next_born;
+        close_eval(p, UINT64_C(1) + next_lives, &p->eval_at[at], acc, "block",
+                   zl_instant_text((zl_instant)at));
+    }
+    close_eval(p, 1, &p->head[3], acc, "head", "logits of a chunk");
+    close_eval(p, 0, NULL, acc, "", "end");
 }

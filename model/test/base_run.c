@@ -98,10 +98,10 @@ static void the_table_names_every_option_once(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "model",       "framework", "backend",      "stage",         "ranks",
-        "micro-batch", "seq",       "accumulation", "precision",     "grad-dtype",
-        "optimizer",   "attention", "recompute",    "dropout",       "clip",
-        "head-chunk",  "window",    "reduce-slots", "no-shard-copy", "run"};
+        "model",         "framework",    "backend",   "stage",      "ranks",     "micro-batch",
+        "seq",           "accumulation", "precision", "grad-dtype", "optimizer", "attention",
+        "recompute",     "dropout",      "clip",      "head-chunk", "window",    "reduce-slots",
+        "no-shard-copy", "eval",         "save",      "run"};
     const zl_option *option = NULL;
     size_t count = 0;
     for (; (option = zl_run_option(count)) != NULL; count++) {

@@ -49,6 +49,20 @@ typedef struct zl_term {
 ZL_API ZL_NODISCARD zl_status zl_explain(const zl_run *run, zl_visit visit, zl_phase phase,
                                          zl_term *terms, size_t cap, size_t *n, zl_err *err);
 
+/* Every term that is live at any instant of a phase visit, once, with the most pieces that one
+ * instant has: what the buffer itself can take, so the terms do not add up. instant is empty; else
+ * as zl_explain. */
+ZL_API ZL_NODISCARD zl_status zl_explain_all(const zl_run *run, zl_visit visit, zl_phase phase,
+                                             zl_term *terms, size_t cap, size_t *n, zl_err *err);
+
+/* A letter of the formulas and what it stands for. */
+typedef struct zl_letter {
+    const char *symbol; /* "E_block" */
+    const char *text;
+} zl_letter;
+/* The index-th; false past the end, then nothing is written. */
+ZL_API bool zl_letter_at(size_t index, zl_letter *out);
+
 /* A unit of sharding and its tensors, for explanations. */
 typedef enum zl_unit { ZL_UNIT_EMBED, ZL_UNIT_BLOCK, ZL_UNIT_HEAD, ZL_UNIT_COUNT } zl_unit;
 typedef struct zl_tensor {

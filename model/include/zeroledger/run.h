@@ -70,11 +70,13 @@ typedef struct zl_run {
     uint64_t window;       /* W, units gathered ahead (stage 3) */
     uint64_t reduce_slots; /* K, reduce slots of blocks (stages 2 and 3) */
     bool shard_copy;       /* stage 3 keeps the 16-bit shard at rest */
+    bool eval;             /* a forward without gradients after every optimizer step */
+    bool save;             /* a checkpoint after every optimizer step */
 } zl_run;
 
 /* Defaults: native, host, stage 0, one rank, micro-batch 1, accumulation 1, bf16-mixed, model's
  * gradient type, adamw, flash, no recompute, no dropout, clip 1.0, head chunk 0, window 1, two
- * reduce slots, shard copy; seq 0 = the model's positions, at most 1024. */
+ * reduce slots, shard copy, no eval, no save; seq 0 = the model's positions, at most 1024. */
 ZL_API void zl_run_init(zl_run *run);
 
 /* The option table: one row per option of interfaces.md that describes a run. Help, man pages,
