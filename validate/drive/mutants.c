@@ -101,6 +101,8 @@ bool zv_mutant_caught(const zv_mutant *m, const zv_tolerance *tolerance, const z
     const zl_difference *const d = &v->diff.first;
     if (v->outcome == ZV_FAILED) {
         snprintf(why, size, "the trainer failed instead: %.200s", v->message);
+    } else if (m->by_witness && !v->has_witness) {
+        snprintf(why, size, "this trainer has no witness; build it without sanitizers");
     } else if (v->outcome == ZV_EQUAL) {
         snprintf(why, size, "nothing differs");
     } else if (m->by_witness) {

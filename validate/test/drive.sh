@@ -104,7 +104,7 @@ bad_case_file_exits_3)
 differences_are_named)
   FAKE_EDIT=1 expect 1 run
   last '4 cases, 4 differ'
-  has err 'rank 0, cold backward: act.qkv (act), end, requested: predicted'
+  has err 'rank 0, cold backward: temp.branch (temp), max, requested: predicted 0 bytes, measured 256'
   FAKE_GROW=1048577 expect 1 run --fresh
   has err 'witness outside_steady: 1048577 bytes' ;;
 report_is_byte_identical)
@@ -134,11 +134,11 @@ compare_and_recheck_answer)
   cp "$a" before.json
   FAKE_EDIT=1 expect 1 run --fresh
   expect 1 "$validate" compare before.json "$a"
-  has out 'differs: cold backward: act.qkv (act), end, requested: predicted 0 bytes, measured 256'
+  has out 'differs: cold backward: temp.branch (temp), max, requested: predicted 0 bytes, measured 256'
   has out '2 of '
   expect 1 "$validate" recheck o
   last '4 cases, 4 differ'
-  has err 'act.qkv'
+  has err 'temp.branch'
   expect 4 "$validate" recheck nowhere ;;
 usage_errors_exit_2)
   expect 2 "$validate" runn

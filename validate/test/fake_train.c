@@ -2,7 +2,7 @@
  * writes ledgers that agree with the prediction, unless the environment asks for trouble:
  *   FAKE_FAIL=S,N     fails on runs of that stage and number of ranks, with a message and exit 4
  *   FAKE_SLEEP=S      takes S seconds
- *   FAKE_EDIT=1       keeps one activation of rank 0 alive at the end of backward
+ *   FAKE_EDIT=1       rank 0 has a temporary in backward that nobody expects
  *   FAKE_GROW=BYTES   growth outside the allocator in a steady step
  *   FAKE_COUNT=FILE   appends the process id of each call
  *   FAKE_SILENT=1     exits 0 and leaves nothing
@@ -66,9 +66,8 @@ static zl_status write_rank(const zl_run *run, uint64_t rank, const char *out, z
     ledger->witness = (zl_witness){.present = true, .outside_steady = number("FAKE_GROW")};
     if (number("FAKE_EDIT") != 0 && rank == 0) {
         zl_cell *const cell = zl_ledger_cell(ledger, ZL_VISIT_COLD, ZL_PHASE_BACKWARD);
-        zl_amount *const qkv = cell->line[ZL_BUF_ACT_QKV].bytes;
-        qkv[ZL_REQUESTED].end += 256;
-        qkv[ZL_GRANTED].end += 256;
+        cell->line[ZL_BUF_TEMP_BRANCH].bytes[ZL_REQUESTED].max = 256;
+        cell->line[ZL_BUF_TEMP_BRANCH].bytes[ZL_GRANTED].max = 256;
     }
     snprintf(path, sizeof path, "%s/ledger.rank%" PRIu64 ".json", out, rank);
     if (status == ZL_OK) {
