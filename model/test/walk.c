@@ -1,5 +1,5 @@
-/* Section 3 of docs/schedule.md: micro-steps, reduce, step and publish, in the order of the page.
- */
+/* Section 3 of docs/schedule.md: micro-steps, reduce, step, publish, eval and save, in the order of
+ * the page. */
 #include "walk.h"
 
 #include <inttypes.h>
@@ -20,7 +20,8 @@ static zl_visit micro_step_visit(const zl_walk_state *w)
     return w->later ? ZL_VISIT_STEADY_LATER : ZL_VISIT_STEADY;
 }
 
-/* step and publish occur once per optimizer step and in no micro-step: cold or steady. */
+/* step, publish, eval and save occur once per optimizer step and in no micro-step: cold or steady.
+ */
 static zl_visit step_visit(const zl_walk_state *w)
 {
     return w->cold ? ZL_VISIT_COLD : ZL_VISIT_STEADY;
@@ -236,6 +237,92 @@ static void publish(zl_walk_state *w)
     zl_walk_leave(w);
 }
 
+static void eval_embedding(zl_walk_state *w)
+{
+    const uint64_t stream = zl_prod(w->rows, w->width, w->compute_size); /* (R,C) */
+    if (w->bert) {
+        zl_walk_alloc(w, ZL_BUF_ACT_EMBED, nobody, stream);
+        zl_walk_alloc(w, ZL_BUF_ACT_EMBED_STATS, nobody, zl_prod(w->rows, 2, 4));
+    }
+    zl_walk_residual_alloc(w, 1);
+    if (w->bert) {
+        zl_walk_drop(w, ZL_BUF_ACT_EMBED, nobody);
+        zl_walk_drop(w, ZL_BUF_ACT_EMBED_STATS, nobody);
+    }
+}
+
+static void eval_head_alloc(zl_walk_state *w)
+{
+    const uint64_t stream = zl_prod(w->rows, w->width, w->compute_size); /* (R,C) */
+    const uint64_t chunk = w->run->head_chunk == 0 ? w->rows : zl_min(w->run->head_chunk, w->rows);
+    const uint64_t losses = w->pooler ? zl_add(w->rows, w->batch) : w->rows;
+
+    if (w->pooler) {
+        zl_walk_alloc(w, ZL_BUF_ACT_POOLED, nobody, zl_prod(w->batch, w->width, w->compute_size));
+    }
+    if (w->bert) {
+        zl_walk_alloc(w, ZL_BUF_ACT_HEAD_PRE, nobody, stream);
+        zl_walk_alloc(w, ZL_BUF_ACT_HEAD_POST, nobody, stream);
+    }
+    zl_walk_alloc(w, ZL_BUF_ACT_LNF_STATS, nobody, zl_prod(w->rows, w->stats, 4));
+    zl_walk_alloc(w, ZL_BUF_ACT_LNF, nobody, stream);
+    zl_walk_alloc(w, ZL_BUF_TEMP_LOSSES, nobody, zl_prod(losses, 4));
+    zl_walk_alloc(w, ZL_BUF_LOGITS_TOKENS, nobody, zl_prod(chunk, w->vocab, w->compute_size));
+    if (w->pooler) {
+        zl_walk_alloc(w, ZL_BUF_LOGITS_NEXT, nobody, zl_prod(w->batch, 2, w->compute_size));
+    }
+}
+
+static void eval_head_drop(zl_walk_state *w)
+{
+    if (w->pooler) {
+        zl_walk_drop(w, ZL_BUF_ACT_POOLED, nobody);
+        zl_walk_drop(w, ZL_BUF_LOGITS_NEXT, nobody);
+    }
+    if (w->bert) {
+        zl_walk_drop(w, ZL_BUF_ACT_HEAD_PRE, nobody);
+        zl_walk_drop(w, ZL_BUF_ACT_HEAD_POST, nobody);
+    }
+    zl_walk_drop(w, ZL_BUF_ACT_LNF_STATS, nobody);
+    zl_walk_drop(w, ZL_BUF_ACT_LNF, nobody);
+    zl_walk_drop(w, ZL_BUF_TEMP_LOSSES, nobody);
+    zl_walk_drop(w, ZL_BUF_LOGITS_TOKENS, nobody);
+    zl_walk_residual_drop(w, w->head_unit);
+}
+
+/* Blocks run without dropout and free nothing before their end, whatever the run's recompute mode;
+ * with the three options off, section 4 does just that and names every residual act.residual. */
+static void eval(zl_walk_state *w)
+{
+    const bool dropout = w->dropout;
+    const bool selective = w->selective;
+    const bool full = w->full;
+    w->dropout = false;
+    w->selective = false;
+    w->full = false;
+    zl_walk_enter(w, step_visit(w), ZL_PHASE_EVAL);
+    alloc_batch(w);
+    eval_embedding(w);
+    for (uint64_t unit = 1; unit <= w->layers; unit++) {
+        zl_walk_block_forward(w, unit);
+        zl_walk_block_drop_saved(w, unit);
+        zl_walk_residual_drop(w, unit);
+    }
+    eval_head_alloc(w);
+    eval_head_drop(w);
+    drop_batch(w);
+    zl_walk_leave(w);
+    w->dropout = dropout;
+    w->selective = selective;
+    w->full = full;
+}
+
+static void save(zl_walk_state *w)
+{
+    zl_walk_enter(w, step_visit(w), ZL_PHASE_SAVE);
+    zl_walk_leave(w);
+}
+
 /* Between optimizer steps only what init and the cold step made may be live. */
 static void check_nothing_left(zl_walk_state *w)
 {
@@ -267,6 +354,12 @@ static void optimizer_step(zl_walk_state *w)
     step(w);
     if (w->run->stage == 1 || w->run->stage == 2) {
         publish(w);
+    }
+    if (w->run->eval) {
+        eval(w);
+    }
+    if (w->run->save) {
+        save(w);
     }
     check_nothing_left(w);
 }

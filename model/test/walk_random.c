@@ -80,6 +80,8 @@ zl_status zl_random_run(zl_random *random, zl_run *out, zl_err *err)
     run.window = zl_random_between(random, 0, run.model.layers);
     run.reduce_slots = zl_random_between(random, 1, 11);
     run.shard_copy = coin(random);
+    run.eval = coin(random);
+    run.save = coin(random);
     if (run.stage != 3 || run.precision < ZL_PRECISION_BF16_MIXED) {
         run.shard_copy = true; /* without master weights there is nothing else to gather from */
     }
@@ -104,7 +106,7 @@ static const struct plain_count {
     {offsetof(zl_run, model.ffn), 1},    {offsetof(zl_run, model.vocab), 2},
     {offsetof(zl_run, model.types), 1},  {offsetof(zl_run, model.kv_heads), 1},
 };
-enum { PLAIN_COUNTS = sizeof(plain_counts) / sizeof(plain_counts[0]), PLAIN_OPTIONS = 14 };
+enum { PLAIN_COUNTS = sizeof(plain_counts) / sizeof(plain_counts[0]), PLAIN_OPTIONS = 16 };
 
 static void plain_option(zl_run *run, uint64_t option)
 {
@@ -150,6 +152,12 @@ static void plain_option(zl_run *run, uint64_t option)
         return;
     case 13:
         run->model.mlp_bias = false;
+        return;
+    case 14:
+        run->eval = false;
+        return;
+    case 15:
+        run->save = false;
         return;
     default:
         return;
@@ -204,6 +212,7 @@ void zl_random_print(const zl_run *run, FILE *stream)
                   zl_optimizer_name(run->optimizer), zl_attention_name(run->attention),
                   zl_recompute_name(run->recompute), run->dropout, run->clip);
     (void)fprintf(
-        stream, " --head-chunk %" PRIu64 " --window %" PRIu64 " --reduce-slots %" PRIu64 "%s\n",
-        run->head_chunk, run->window, run->reduce_slots, run->shard_copy ? "" : " --no-shard-copy");
+        stream, " --head-chunk %" PRIu64 " --window %" PRIu64 " --reduce-slots %" PRIu64 "%s%s%s\n",
+        run->head_chunk, run->window, run->reduce_slots, run->shard_copy ? "" : " --no-shard-copy",
+        run->eval ? " --eval" : "", run->save ? " --save" : "");
 }

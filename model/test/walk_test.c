@@ -47,9 +47,26 @@ static const zl_amount *amount(const zl_ledger *ledger, zl_visit visit, zl_phase
     return &zl_ledger_at(ledger, visit, phase)->line[buf].bytes[ZL_REQUESTED];
 }
 
+static const zl_model hand_gpt2 = {.name = "hand",
+                                   .family = ZL_FAMILY_GPT2,
+                                   .activation = ZL_ACT_GELU_TANH,
+                                   .layers = 1,
+                                   .width = 64,
+                                   .heads = 2,
+                                   .kv_heads = 2,
+                                   .head_dim = 32,
+                                   .ffn = 256,
+                                   .vocab = 100,
+                                   .positions = 16,
+                                   .tied = true,
+                                   .qkv_bias = true,
+                                   .out_bias = true,
+                                   .mlp_bias = true,
+                                   .norm_eps = 1e-5};
+
 /* GPT-2: L 1, C 64, H 2, D 32, F 256, V 100, P 16, tied. B 1, T 5, so R 5 and Q (2 + 2 x 2) 32 =
- * 192. fp32, stage 0, one rank, AdamW, clip 1. Requested bytes, then granted in [ ] where they
- * differ.
+ * 192. fp32, stage 0, one rank, AdamW, clip 1, eval, save. Requested bytes, then granted in [ ]
+ * where they differ.
  *
  * embedding  100x64x4 25,600 + 16x64x4 4,096                                       =  29,696
  * block      ln1 256+256, qkv 64x192x4 49,152 + 768, out 64x64x4 16,384 + 256, ln2 256+256,
@@ -71,30 +88,28 @@ static const zl_amount *amount(const zl_ledger *ledger, zl_visit visit, zl_phase
  * 460,800 step      norm 1x3x8 = 24 [256] -> 460,824, freed; moments 2 x 230,144 = 460,288 =
  * 921,088 gradients freed: 230,656 + 460,288                          end        = 690,944 steady
  * forward and backward lie 460,288 higher; step: 690,944 + 230,144 = 921,088, + 24 [256]
+ *
+ * eval, cold and steady alike, from 690,944:
+ *   tokens, targets                                      40    [512] -> 690,984 [691,456]
+ *   residual                                          1,280          -> 692,264 [692,736]
+ *   block: ln1.stats .. post as in forward           19,320 [19,968]
+ *          and the residual entering the head         1,280          -> 712,864 [713,984]  peak
+ *   block and its residual freed                                     -> 692,264 [692,736]
+ *   lnf.stats 40 [256], lnf 1,280, losses 20 [256],
+ *   logits 2,000 [2,048]                              3,340  [3,840] -> 695,604 [696,576]
+ *   all of it freed                                                  -> 690,944            end
+ * save   nothing                                                        690,944       peak = end
  */
 static void gpt2_fp32_stage0_by_hand(void **unused)
 {
     (void)unused;
     zl_run run;
     zl_run_init(&run);
-    run.model = (zl_model){.name = "hand",
-                           .family = ZL_FAMILY_GPT2,
-                           .activation = ZL_ACT_GELU_TANH,
-                           .layers = 1,
-                           .width = 64,
-                           .heads = 2,
-                           .kv_heads = 2,
-                           .head_dim = 32,
-                           .ffn = 256,
-                           .vocab = 100,
-                           .positions = 16,
-                           .tied = true,
-                           .qkv_bias = true,
-                           .out_bias = true,
-                           .mlp_bias = true,
-                           .norm_eps = 1e-5};
+    run.model = hand_gpt2;
     run.seq = 5;
     run.precision = ZL_PRECISION_FP32;
+    run.eval = true;
+    run.save = true;
     zl_ledger *ledger = walk(&run);
     static const expected rows[] = {
         {ZL_VISIT_COLD, ZL_PHASE_INIT, {230656, 230656}, 230656},
@@ -102,9 +117,13 @@ static void gpt2_fp32_stage0_by_hand(void **unused)
         {ZL_VISIT_COLD, ZL_PHASE_BACKWARD, {489120, 490240}, 460800},
         {ZL_VISIT_COLD, ZL_PHASE_REDUCE, {460800, 460800}, 460800},
         {ZL_VISIT_COLD, ZL_PHASE_STEP, {921088, 921088}, 690944},
+        {ZL_VISIT_COLD, ZL_PHASE_EVAL, {712864, 713984}, 690944},
+        {ZL_VISIT_COLD, ZL_PHASE_SAVE, {690944, 690944}, 690944},
         {ZL_VISIT_STEADY, ZL_PHASE_FORWARD, {747692, 749312}, 745672},
         {ZL_VISIT_STEADY, ZL_PHASE_BACKWARD, {949408, 950528}, 921088},
         {ZL_VISIT_STEADY, ZL_PHASE_STEP, {921112, 921344}, 690944},
+        {ZL_VISIT_STEADY, ZL_PHASE_EVAL, {712864, 713984}, 690944},
+        {ZL_VISIT_STEADY, ZL_PHASE_SAVE, {690944, 690944}, 690944},
     };
     expect(ledger, rows, sizeof(rows) / sizeof(rows[0]));
     assert_false(zl_ledger_at(ledger, ZL_VISIT_COLD_LATER, ZL_PHASE_FORWARD)->present);
@@ -117,12 +136,50 @@ static void gpt2_fp32_stage0_by_hand(void **unused)
     assert_int_equal(amount(ledger, ZL_VISIT_COLD, ZL_PHASE_BACKWARD, ZL_BUF_TEMP_DQKV)->max, 3840);
     assert_int_equal(amount(ledger, ZL_VISIT_COLD, ZL_PHASE_STEP, ZL_BUF_TEMP_NORM)->at_peak, 0);
     assert_int_equal(amount(ledger, ZL_VISIT_STEADY, ZL_PHASE_STEP, ZL_BUF_TEMP_NORM)->at_peak, 24);
+    const zl_amount *losses = amount(ledger, ZL_VISIT_STEADY, ZL_PHASE_EVAL, ZL_BUF_TEMP_LOSSES);
+    assert_int_equal(losses->at_peak, 0);
+    assert_int_equal(losses->max, 20);
+    assert_int_equal(amount(ledger, ZL_VISIT_STEADY, ZL_PHASE_EVAL, ZL_BUF_ACT_RESIDUAL)->at_peak,
+                     2560); /* the one that entered the block and the one that enters the head */
+    zl_ledger_free(ledger);
+}
+
+/* The same model with V 2,000, so that logits are larger than the block.
+ *
+ * embedding  2,000x64x4 512,000 + 4,096 = 516,096; all units 516,096 + 199,936 + 512 = 716,544
+ * at rest    scalars 512 + parameters 716,544 + moments 2 x 716,544                 = 2,150,144
+ * eval       tokens, targets 40 [512], residual 1,280   -> 2,151,464 [2,151,936]
+ *            block 20,600 [21,248]                      -> 2,172,064 [2,173,184], freed
+ *            lnf.stats 40 [256], lnf 1,280              -> 2,152,784 [2,153,472]
+ *            losses 20 [256], logits 5x2,000x4 = 40,000 [40,192]
+ *                                                       -> 2,192,804 [2,193,920]  peak
+ */
+static void eval_can_peak_in_the_head_by_hand(void **unused)
+{
+    (void)unused;
+    zl_run run;
+    zl_run_init(&run);
+    run.model = hand_gpt2;
+    run.model.vocab = 2000;
+    run.seq = 5;
+    run.precision = ZL_PRECISION_FP32;
+    run.eval = true;
+    zl_ledger *ledger = walk(&run);
+    static const expected rows[] = {
+        {ZL_VISIT_COLD, ZL_PHASE_EVAL, {2192804, 2193920}, 2150144},
+        {ZL_VISIT_STEADY, ZL_PHASE_EVAL, {2192804, 2193920}, 2150144},
+    };
+    expect(ledger, rows, sizeof(rows) / sizeof(rows[0]));
+    assert_int_equal(amount(ledger, ZL_VISIT_COLD, ZL_PHASE_EVAL, ZL_BUF_ACT_RESIDUAL)->at_peak,
+                     1280);
+    assert_int_equal(amount(ledger, ZL_VISIT_COLD, ZL_PHASE_EVAL, ZL_BUF_TEMP_DHEAD)->max, 0);
+    assert_false(zl_ledger_at(ledger, ZL_VISIT_COLD, ZL_PHASE_SAVE)->present);
     zl_ledger_free(ledger);
 }
 
 /* Llama: L 2, C 64, H 2, G 1, D 32, F 96, V 50, untied, no biases. B 2, T 4, so R 8, Q (2 + 2) 32 =
  * 128. bf16-mixed, stage 3, 2 ranks, A 2, full recompute, SGD, no clip, head chunk 3, K 1, no shard
- * copy, CUDA.
+ * copy, CUDA, eval.
  *
  * Units in bf16, tensors to 256, the sum to 512:
  * embedding  50x64x2 6,400                                                         ->   6,656
@@ -150,6 +207,12 @@ static void gpt2_fp32_stage0_by_hand(void **unused)
  *           freed -> 34,304, embedding landing -> 37,632      peak = end I + 106,240
  *           reduce: entry 106,240, all land                   end I + 68,608
  * step      momentum 137,216                                  peak I + 205,824, end I + 137,216
+ * eval      from I + 137,216: inputs 64 [512], residual 1,024 -> 1,088 [1,536]; block 10,880
+ *           [11,520] and the next residual 1,024              peak I + 137,216 + 12,992 [14,080]
+ *           which is                                               I + 150,208 [151,296]
+ *           block and its residual freed -> 1,088; block 1 the same; lnf.stats 32 [256], lnf
+ *           1,024, losses 32 [256], logits 300 [512] -> 2,476 [3,584]
+ *           all of it freed                                   end  I + 137,216
  */
 static void llama_stage3_full_recompute_by_hand(void **unused)
 {
@@ -182,6 +245,7 @@ static void llama_stage3_full_recompute_by_hand(void **unused)
     run.head_chunk = 3;
     run.reduce_slots = 1;
     run.shard_copy = false;
+    run.eval = true;
     zl_ledger *ledger = walk(&run);
     static const expected rows[] = {
         {ZL_VISIT_COLD, ZL_PHASE_INIT, {I, I}, I},
@@ -192,8 +256,10 @@ static void llama_stage3_full_recompute_by_hand(void **unused)
         {ZL_VISIT_COLD_LATER, ZL_PHASE_BACKWARD, {I + 106240, I + 106240}, I + 106240},
         {ZL_VISIT_COLD_LATER, ZL_PHASE_REDUCE, {I + 106240, I + 106240}, I + 68608},
         {ZL_VISIT_COLD, ZL_PHASE_STEP, {I + 205824, I + 205824}, I + 137216},
+        {ZL_VISIT_COLD, ZL_PHASE_EVAL, {I + 150208, I + 151296}, I + 137216},
         {ZL_VISIT_STEADY, ZL_PHASE_FORWARD, {I + 151232, I + 152320}, I + 142432},
         {ZL_VISIT_STEADY, ZL_PHASE_STEP, {I + 205824, I + 205824}, I + 137216},
+        {ZL_VISIT_STEADY, ZL_PHASE_EVAL, {I + 150208, I + 151296}, I + 137216},
     };
     expect(ledger, rows, sizeof(rows) / sizeof(rows[0]));
     assert_false(zl_ledger_at(ledger, ZL_VISIT_COLD_LATER, ZL_PHASE_STEP)->present);
@@ -203,12 +269,16 @@ static void llama_stage3_full_recompute_by_hand(void **unused)
     assert_int_equal(landing->end, 0);
     assert_int_equal(amount(ledger, ZL_VISIT_COLD, ZL_PHASE_FORWARD, ZL_BUF_CKPT_RESIDUAL)->at_peak,
                      3072);
+    assert_int_equal(amount(ledger, ZL_VISIT_COLD, ZL_PHASE_EVAL, ZL_BUF_CKPT_RESIDUAL)->max, 0);
+    assert_int_equal(amount(ledger, ZL_VISIT_COLD, ZL_PHASE_EVAL, ZL_BUF_ACT_RESIDUAL)->max, 2048);
+    assert_false(zl_ledger_at(ledger, ZL_VISIT_COLD_LATER, ZL_PHASE_EVAL)->present);
+    assert_false(zl_ledger_at(ledger, ZL_VISIT_COLD, ZL_PHASE_SAVE)->present);
     zl_ledger_free(ledger);
 }
 
 /* BERT: L 1, C 32, H 2, D 16, F 64, V 40, P 8, Y 2, tied, pooler. B 2, T 4, so R 8, Q (2 + 4) 16
  * = 96. Pure bf16 with fp32 gradients, stage 1, 2 ranks, A 1, selective, eager, dropout, AdamW,
- * clip 1, host.
+ * clip 1, host, eval, save.
  *
  * Units in bf16, tensors to 256, the sum to 512:
  * embedding  2,560 + 512 + 256 (128) + 256 + 256 = 3,840                           ->  4,096
@@ -236,6 +306,15 @@ static void llama_stage3_full_recompute_by_hand(void **unused)
  * step      norm 2x3x8 = 48 [256], freed; moments 2 x 14,336  peak    I + 86,016
  *           gradients freed                                   end     I + 28,672
  * steady    step begins at I + 86,016, norm 48 [256]
+ * eval      from I + 28,672: inputs 112 [1,280], embed 512, embed.stats 64 [256], residual 512 ->
+ *           1,200 [2,560]; embed and its stats freed -> 624 [1,792]. Block, without dropout and
+ *           keeping ln1 and post: qkv 1,536, probs 128 [256], attn 512, mid 512, ln1.stats 64
+ *           [256], ln1 512, pre 1,024, post 1,024, sum 512, ln2.stats 64 [256], residual 512 =
+ *           6,400 [6,912] -> 7,024 [8,704]                      peak    I + 35,696 [37,376]
+ *           block and its residual freed -> 624 [1,792]; pooled 128 [256], pre 512, post 512,
+ *           lnf.stats 64 [256], lnf 512, losses 40 [256], logits 640 [768], next 8 [256] = 2,416
+ *           [3,328] -> 3,040 [5,120]; all of it freed         end     I + 28,672
+ * save      nothing                                           peak = end I + 28,672
  */
 static void bert_stage1_eager_dropout_by_hand(void **unused)
 {
@@ -270,6 +349,8 @@ static void bert_stage1_eager_dropout_by_hand(void **unused)
     run.attention = ZL_ATTENTION_EAGER;
     run.recompute = ZL_RECOMPUTE_SELECTIVE;
     run.dropout = 0.1;
+    run.eval = true;
+    run.save = true;
     zl_ledger *ledger = walk(&run);
     static const expected rows[] = {
         {ZL_VISIT_COLD, ZL_PHASE_INIT, {I, I}, I},
@@ -278,7 +359,11 @@ static void bert_stage1_eager_dropout_by_hand(void **unused)
         {ZL_VISIT_COLD, ZL_PHASE_REDUCE, {I + 57344, I + 57344}, I + 57344},
         {ZL_VISIT_COLD, ZL_PHASE_STEP, {I + 86016, I + 86016}, I + 28672},
         {ZL_VISIT_COLD, ZL_PHASE_PUBLISH, {I + 28672, I + 28672}, I + 28672},
+        {ZL_VISIT_COLD, ZL_PHASE_EVAL, {I + 35696, I + 37376}, I + 28672},
+        {ZL_VISIT_COLD, ZL_PHASE_SAVE, {I + 28672, I + 28672}, I + 28672},
         {ZL_VISIT_STEADY, ZL_PHASE_STEP, {I + 86064, I + 86272}, I + 28672},
+        {ZL_VISIT_STEADY, ZL_PHASE_EVAL, {I + 35696, I + 37376}, I + 28672},
+        {ZL_VISIT_STEADY, ZL_PHASE_SAVE, {I + 28672, I + 28672}, I + 28672},
     };
     expect(ledger, rows, sizeof(rows) / sizeof(rows[0]));
     assert_int_equal(amount(ledger, ZL_VISIT_COLD, ZL_PHASE_BACKWARD, ZL_BUF_TEMP_PROBS)->at_peak,
@@ -288,6 +373,10 @@ static void bert_stage1_eager_dropout_by_hand(void **unused)
     assert_int_equal(
         zl_ledger_at(ledger, ZL_VISIT_COLD, ZL_PHASE_FORWARD)->kind_max[ZL_KIND_ACT][ZL_REQUESTED],
         7680); /* 6,064 - 112 when the head begins, then pooled, pre, post, lnf.stats, lnf: 1,728 */
+    const zl_cell *eval = zl_ledger_at(ledger, ZL_VISIT_COLD, ZL_PHASE_EVAL);
+    assert_int_equal(eval->kind_max[ZL_KIND_TEMP][ZL_REQUESTED], 40);    /* losses alone */
+    assert_int_equal(eval->kind_max[ZL_KIND_LOGITS][ZL_REQUESTED], 648); /* logits and next */
+    assert_int_equal(eval->kind_max[ZL_KIND_GRAD][ZL_REQUESTED], 0);
     zl_ledger_free(ledger);
 }
 
@@ -362,6 +451,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_fp32_stage0_by_hand),
+        cmocka_unit_test(eval_can_peak_in_the_head_by_hand),
         cmocka_unit_test(llama_stage3_full_recompute_by_hand),
         cmocka_unit_test(bert_stage1_eager_dropout_by_hand),
         cmocka_unit_test(one_larger_allocation_is_noticed),

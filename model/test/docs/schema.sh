@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# What the programs write, and what they read, is what docs/schema says. Examples that do not depend on the
+# machine are what the programs print today.
+# usage: schema.sh CHECKER SOURCE_DIR ZL ZL-TRAIN ZL-VALIDATE      ZL_BLESS=1 writes the examples again
+set -euo pipefail
+[ $# = 5 ] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
+checker=$1 schema=$2/docs/schema validate=$2/validate zl=$3 train=$4 compare=$5
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+bad=0
+same=(run ledger terms fit list)  # the same everywhere
+mine=(train verdict)              # with a date, a speed
+read=(cases mutants)              # written by hand
+
+check() { # check NAME FILE...
+  "$checker" "$schema/$1.schema.json" "${@:2}" || bad=1
+}
+
+small=(--model gpt2-tiny --seq 16)
+"$zl" predict "${small[@]}" --stage 3 --ranks 4 --save-run run.json --format json --out ledger.json
+"$zl" explain "${small[@]}" --stage 3 --ranks 4 --phase backward --format json --out terms.json
+"$zl" fit "${small[@]}" --gpu v100-16g --headroom 5% --format json --out fit.json
+"$zl" list phases --format json --out list.json
+export OPENBLAS_NUM_THREADS=1
+"$compare" run --cases "$schema/examples/cases.json" --train "$train" --out matrix >/dev/null 2>&1
+case=$(find matrix -mindepth 2 -maxdepth 2 -type d | sort | head -n 1)
+cp "$case/train.json" train.json
+cp "$case/verdict.json" verdict.json
+if [ "${ZL_BLESS-}" = 1 ]; then
+  for name in "${same[@]}" "${mine[@]}"; do cp "$name.json" "$schema/examples/"; done
+fi
+
+for name in "${same[@]}" "${mine[@]}"; do check "$name" "$name.json" "$schema/examples/$name.json"; done
+for name in "${same[@]}"; do diff -u "$schema/examples/$name.json" "$name.json" || bad=1; done
+for name in "${read[@]}"; do check "$name" "$schema/examples/$name.json"; done
+check run "$case/run.json"
+check ledger "$case/ledger.rank0.json"
+check verdict matrix/validate.json
+check cases "$validate"/cases/*.json
+check mutants "$validate/mutants.json"
+
+# Every shape that the programs can write: with and without what is optional.
+for what in models gpus frameworks buffers kinds phases visits; do
+  "$zl" list $what --format json --out list-$what.json
+  check list list-$what.json
+done
+"$zl" doctor --format json --out doctor.json
+check list doctor.json
+"$zl" fit "${small[@]}" --capacity 1MiB --format json --out no.json || [ $? = 1 ]
+check fit no.json
+for model in bert-large-pretraining llama-3-8b; do
+  "$zl" predict --model $model --ranks 8 --stage 2 --accumulation 2 --dropout 0.1 --format json --out $model.json
+  check ledger $model.json
+  "$zl" explain --model $model --ranks 8 --stage 2 --accumulation 2 --format json --out $model.terms.json
+  check terms $model.terms.json
+done
+"$train" "${small[@]}" --steps 1 --format json >stdout.json 2>/dev/null
+check train stdout.json
+[ $bad = 0 ] || { echo 'docs/schema is out of date, or with ZL_BLESS=1 its examples are written again'; exit 1; }
