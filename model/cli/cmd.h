@@ -175,6 +175,12 @@ zl_status zl_cmd_doctor(const zl_args *args, zl_err *err);
 zl_status zl_cmd_help(const zl_args *args, zl_err *err);
 /* `zl __complete CWORD WORD...`: candidates for a shell, one a line. */
 zl_status zl_cmd_complete(int argc, char **argv, zl_err *err);
+/* docs/formulas.md, docs/vocabulary.md, docs/schema/names.schema.json, and `zl __man COMMAND`, the
+ * options of a manual page. */
+zl_status zl_cmd_formulas(int argc, char **argv, zl_err *err);
+zl_status zl_cmd_vocabulary(int argc, char **argv, zl_err *err);
+zl_status zl_cmd_names(int argc, char **argv, zl_err *err);
+zl_status zl_cmd_man(int argc, char **argv, zl_err *err);
 
 extern const zl_option zl_predict_options[];
 extern const zl_option zl_explain_options[];

@@ -59,6 +59,15 @@ static const zl_command commands[] = {
      .main = zl_cmd_help},
 };
 
+/* For shells and for the documentation; not in the help. */
+static const struct {
+    const char *name;
+    zl_status (*main)(int argc, char **argv, zl_err *err);
+} hidden[] = {
+    {"__complete", zl_cmd_complete}, {"__formulas", zl_cmd_formulas},     {"__man", zl_cmd_man},
+    {"__names", zl_cmd_names},       {"__vocabulary", zl_cmd_vocabulary},
+};
+
 const zl_command *zl_command_at(size_t index)
 {
     return index < sizeof commands / sizeof commands[0] ? &commands[index] : NULL;
@@ -127,8 +136,10 @@ static zl_status dispatch(int argc, char **argv, zl_err *err)
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         return zl_cmd_help(&(zl_args){.view = {.out = "-"}}, err);
     }
-    if (strcmp(name, "__complete") == 0) {
-        return zl_cmd_complete(argc - 1, argv + 1, err);
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+        if (strcmp(name, hidden[i].name) == 0) {
+            return hidden[i].main(argc - 1, argv + 1, err);
+        }
     }
     const zl_command *command = NULL;
     ZL_TRY(zl_command_require(name, &command, err));

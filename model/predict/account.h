@@ -49,7 +49,7 @@ void zl_put(const zl_book *book, zl_bag *bag, uint8_t entry);
 void zl_emit(zl_book *book, zl_bag *bag, zl_buf buffer, zl_dim count, zl_form form);
 
 /* A moment under construction or the peak: which bags, how many times. */
-enum { ZL_PARTS_MAX = 12 };
+enum { ZL_PARTS_MAX = 16 }; /* the native schedule takes up to 13 */
 typedef struct zl_part {
     const zl_bag *bag;
     uint64_t times;
