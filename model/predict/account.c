@@ -32,24 +32,41 @@ void zl_account_open(zl_account *acc, const zl_book *book, zl_cell *cell)
     acc->cell = cell;
     acc->most = NULL;
     acc->any = false;
-    acc->now.count = 0;
-    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
-        acc->peak[r] = 0;
-        acc->total[r] = 0;
-    }
+    acc->peak[ZL_REQUESTED] = 0;
+    acc->peak[ZL_GRANTED] = 0;
+    zl_begin(acc);
     if (cell != NULL) {
         memset(cell, 0, sizeof *cell);
         cell->present = true;
     }
 }
 
-void zl_take(zl_account *acc, const zl_bag *bag, uint64_t times)
+void zl_begin(zl_account *acc)
 {
-    if (times == 0 || bag->count == 0) {
-        return;
+    acc->kept = 0;
+    acc->now.count = 0;
+    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
+        acc->kept_total[r] = 0;
+        acc->total[r] = 0;
     }
+}
+
+void zl_keep(zl_account *acc)
+{
+    acc->kept = acc->now.count;
+    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
+        acc->kept_total[r] = acc->total[r];
+    }
+}
+
+void zl_take_more(zl_account *acc, const zl_bag *bag, uint64_t times)
+{
     for (int r = 0; r < ZL_RUNG_COUNT; r++) {
         acc->total[r] = zl_add(acc->total[r], zl_mul(times, bag->total[r]));
+    }
+    if (acc->now.count == ZL_PARTS_MAX) {
+        acc->total[ZL_REQUESTED] = acc->total[ZL_GRANTED] = ZL_POISON;
+        return;
     }
     acc->now.part[acc->now.count++] = (zl_part){bag, times};
 }
@@ -115,8 +132,8 @@ void zl_close_moment(zl_account *acc, const char *where, const char *what)
             acc->peak_moment.where = where;
             acc->peak_moment.what = what;
         }
-        acc->total[r] = 0;
+        acc->total[r] = acc->kept_total[r];
     }
     acc->any = true;
-    acc->now.count = 0;
+    acc->now.count = acc->kept;
 }

@@ -8,6 +8,7 @@
  *     zl_emit(book, &stream, ZL_BUF_ACT_RESIDUAL, dim_one, ZL_FORM(dim_B, dim_T, dim_C, dim_e));
  *     zl_account_open(&acc, book, cell);
  *     zl_take(&acc, &rest, 1);
+ *     zl_keep(&acc);                                   // for all moments until the next zl_keep
  *     zl_take(&acc, &stream, layers + 1);
  *     zl_close_moment(&acc, "head", "loss known");
  */
@@ -49,7 +50,7 @@ void zl_put(const zl_book *book, zl_bag *bag, uint8_t entry);
 void zl_emit(zl_book *book, zl_bag *bag, zl_buf buffer, zl_dim count, zl_form form);
 
 /* A moment under construction or the peak: which bags, how many times. */
-enum { ZL_PARTS_MAX = 16 }; /* the native schedule takes up to 13 */
+enum { ZL_PARTS_MAX = 16 }; /* the native schedule takes up to 13; one more is a bug, caught */
 typedef struct zl_part {
     const zl_bag *bag;
     uint64_t times;
@@ -67,6 +68,8 @@ typedef struct zl_account {
     uint64_t peak[ZL_RUNG_COUNT];
     bool any;                      /* a moment has been closed */
     uint64_t total[ZL_RUNG_COUNT]; /* of the moment under construction */
+    uint64_t kept_total[ZL_RUNG_COUNT];
+    size_t kept; /* parts that every moment starts with */
     zl_moment now;
     zl_moment peak_moment; /* of the requested peak */
     uint64_t *most;        /* NULL, or per entry of the book the most pieces of any moment */
@@ -74,9 +77,19 @@ typedef struct zl_account {
 
 /* cell may be NULL; else it is cleared and marked present. most is NULL afterwards. */
 void zl_account_open(zl_account *acc, const zl_book *book, zl_cell *cell);
-void zl_take(zl_account *acc, const zl_bag *bag, uint64_t times);
-/* Compares the moment with the peak so far (the first of equals stays); the last one closed is the
- * end. */
+/* Empties the moment under construction, what was kept included. */
+void zl_begin(zl_account *acc);
+/* Every moment from now on starts with what has been taken since zl_begin. */
+void zl_keep(zl_account *acc);
+void zl_take_more(zl_account *acc, const zl_bag *bag, uint64_t times);
+static inline void zl_take(zl_account *acc, const zl_bag *bag, uint64_t times)
+{
+    if (times != 0 && bag->count != 0) {
+        zl_take_more(acc, bag, times);
+    }
+}
+/* Compares the moment with the peak so far (the first of equals stays) and starts the next one; the
+ * last one closed is the end. */
 void zl_close_moment(zl_account *acc, const char *where, const char *what);
 
 #endif

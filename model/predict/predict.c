@@ -26,6 +26,30 @@ static void bag_block(zl_plan *plan, const zl_tape *tape)
     }
 }
 
+/* Of instants first .. last-1 all are covered but the largest of each rung. */
+static uint32_t cover(const zl_plan *plan, int first, int last)
+{
+    int largest[ZL_RUNG_COUNT] = {first, first};
+    for (int i = first + 1; i < last; i++) {
+        for (int r = 0; r < ZL_RUNG_COUNT; r++) {
+            if (plan->at[i].total[r] > plan->at[largest[r]].total[r]) {
+                largest[r] = i;
+            }
+        }
+    }
+    const uint32_t all = (UINT32_C(1) << last) - (UINT32_C(1) << first);
+    return all & ~(UINT32_C(1) << largest[0] | UINT32_C(1) << largest[1]);
+}
+
+/* Instants that can be passed over where only the peak is wanted: of those of one pass with the
+ * same residuals, only the largest can hold it. */
+static void find_covered(zl_plan *plan)
+{
+    const int next = (int)plan->next_born;
+    plan->covered = cover(plan, ZL_AT_FWD_QKV, next) | cover(plan, next, ZL_AT_FWD_DONE) |
+                    cover(plan, ZL_AT_REDO_ATTN, ZL_AT_BWD_DONE);
+}
+
 static void bag_embed_and_head(zl_plan *plan, const zl_family_def *family)
 {
     zl_tape tape;
@@ -86,6 +110,7 @@ static zl_status plan_init(const zl_run *run, zl_plan *plan, zl_err *err)
     tape.count = 0;
     family->block(run, &tape);
     bag_block(plan, &tape);
+    find_covered(plan);
     bag_embed_and_head(plan, family);
     if (run->eval) {
         bag_eval(plan, family);
@@ -130,7 +155,9 @@ zl_status zl_predict_peak(const zl_run *run, uint64_t *bytes, zl_visit *visit, z
     zl_account acc;
     for (int v = 0; v < ZL_VISIT_COUNT; v++) {
         for (int p = 0; p < ZL_PHASE_COUNT; p++) {
-            if (!profile->occurs(run, (zl_visit)v, (zl_phase)p)) {
+            /* A cold visit has what its steady twin has, but for optimizer state. */
+            const bool twin = zl_visit_is_cold((zl_visit)v) && p != ZL_PHASE_INIT;
+            if (twin || !profile->occurs(run, (zl_visit)v, (zl_phase)p)) {
                 continue;
             }
             zl_account_open(&acc, &plan.book, NULL);

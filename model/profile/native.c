@@ -193,32 +193,34 @@ static bool occurs(const zl_run *run, zl_visit visit, zl_phase phase)
     return false;
 }
 
+static void begin(const zl_plan *p, bool states, zl_account *acc)
+{
+    zl_begin(acc);
+    zl_take(acc, &p->rest, 1);
+    zl_take(acc, &p->states, states);
+}
+
 static void reduce(const zl_plan *p, bool first, bool states, zl_account *acc)
 {
     const uint64_t layers = p->dims.n[dim_L];
-    zl_take(acc, &p->rest, 1);
-    zl_take(acc, &p->states, states);
+    begin(p, states, acc);
     zl_native_gradients(p, first, (zl_progress){true, true, layers, layers, true, true}, acc);
     zl_close_moment(acc, "", "last reductions under way");
-    zl_take(acc, &p->rest, 1);
-    zl_take(acc, &p->states, states);
+    begin(p, states, acc);
     zl_native_all_gradients(p, acc);
     zl_close_moment(acc, "", "all gradients reduced");
 }
 
 static void step(const zl_plan *p, bool states, zl_account *acc)
 {
-    zl_take(acc, &p->rest, 1);
-    zl_take(acc, &p->states, states);
+    begin(p, states, acc);
     zl_native_all_gradients(p, acc);
     zl_take(acc, &p->norm, 1);
     zl_close_moment(acc, "", "norm of the gradients");
-    zl_take(acc, &p->rest, 1);
-    zl_take(acc, &p->states, 1);
+    begin(p, true, acc);
     zl_native_all_gradients(p, acc);
     zl_close_moment(acc, "", "update");
-    zl_take(acc, &p->rest, 1);
-    zl_take(acc, &p->states, 1);
+    begin(p, true, acc);
     zl_close_moment(acc, "", "gradients released");
 }
 
@@ -228,7 +230,7 @@ static void account(const zl_plan *p, zl_visit visit, zl_phase phase, zl_account
     const bool states = !zl_visit_is_cold(visit);
     switch (phase) {
     case ZL_PHASE_INIT:
-        zl_take(acc, &p->rest, 1);
+        begin(p, false, acc);
         zl_close_moment(acc, "", "everything at rest exists");
         break;
     case ZL_PHASE_FORWARD:
@@ -245,8 +247,7 @@ static void account(const zl_plan *p, zl_visit visit, zl_phase phase, zl_account
         break;
     case ZL_PHASE_PUBLISH:
     case ZL_PHASE_SAVE:
-        zl_take(acc, &p->rest, 1);
-        zl_take(acc, &p->states, 1);
+        begin(p, true, acc);
         zl_close_moment(acc, "", "nothing but what rests");
         break;
     case ZL_PHASE_EVAL:

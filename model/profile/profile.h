@@ -15,16 +15,17 @@ typedef struct zl_plan {
     zl_dims dims;
     zl_book book;
     zl_instant next_born;
-    zl_bag kept;                   /* saved activations of one block */
-    zl_bag at[ZL_INSTANT_COUNT];   /* what else a block has live at an instant */
-    zl_bag input;                  /* the batch */
-    zl_bag embed;                  /* what the embedding saved */
-    zl_bag head[4];                /* at the logits, the loss, in backward, at the logits of eval */
-    zl_bag residual;               /* one residual stream, or checkpoint */
-    zl_bag dresidual;              /* its gradient */
-    zl_bag rest;                   /* lives from init to the end of the run */
-    zl_bag states;                 /* optimizer state */
-    zl_bag grad[ZL_UNIT_COUNT];    /* gradients at rest of one unit */
+    uint32_t covered;            /* bit i: another instant of the same pass has at least as much */
+    zl_bag kept;                 /* saved activations of one block */
+    zl_bag at[ZL_INSTANT_COUNT]; /* what else a block has live at an instant */
+    zl_bag input;                /* the batch */
+    zl_bag embed;                /* what the embedding saved */
+    zl_bag head[4];              /* at the logits, the loss, in backward, at the logits of eval */
+    zl_bag residual;             /* one residual stream, or checkpoint */
+    zl_bag dresidual;            /* its gradient */
+    zl_bag rest;                 /* lives from init to the end of the run */
+    zl_bag states;               /* optimizer state */
+    zl_bag grad[ZL_UNIT_COUNT];  /* gradients at rest of one unit */
     zl_bag landing[ZL_UNIT_COUNT]; /* where a later micro-step's gradients of one unit land */
     zl_bag norm;
     zl_bag eval_at[ZL_AT_FWD_DONE]; /* what a block has live at a forward instant of eval */

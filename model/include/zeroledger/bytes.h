@@ -56,9 +56,14 @@ static inline uint64_t zl_exact_div(uint64_t a, uint64_t b)
     return a == ZL_POISON || b == ZL_POISON || b == 0 || a % b != 0 ? ZL_POISON : a / b;
 }
 
-/* Smallest multiple of unit that is at least a. */
+/* Smallest multiple of unit that is at least a. Powers of two, the usual units, need no division.
+ */
 static inline uint64_t zl_align_up(uint64_t a, uint64_t unit)
 {
+    if (unit != 0 && (unit & (unit - 1)) == 0) {
+        const uint64_t over = zl_add(a, unit - 1);
+        return zl_poisoned(over) ? ZL_POISON : over & ~(unit - 1);
+    }
     return zl_mul(zl_ceil_div(a, unit), unit);
 }
 
