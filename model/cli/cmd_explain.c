@@ -6,10 +6,11 @@
 #include "zeroledger/bytes.h"
 
 const zl_option zl_explain_options[] = {
-    {"phase", NULL, "NAME", "init,forward,backward,reduce,step,publish",
-     "whose peak (default: the largest)"},
+    {"phase", NULL, "NAME", "init,forward,backward,reduce,step,publish,eval,save",
+     "which phase (default: the one with the largest peak)"},
     {"visit", NULL, "NAME", "cold,cold.later,steady,steady.later",
      "which visit of it (default: the largest)"},
+    {"at", NULL, "NAME", "peak,end", "the phase's peak, or what is live when it ends"},
     {0},
 };
 
@@ -17,7 +18,6 @@ enum { SYMBOLS_MAX = 32 };
 
 typedef struct answer {
     const zl_ledger *ledger;
-    const zl_cell *cell;
     zl_terms terms;
     zl_symbol symbol[SYMBOLS_MAX];
     size_t symbols;
@@ -77,7 +77,7 @@ static void total_row(zl_table *table, const zl_view *view, const char *name, ui
 
 static zl_status print_terms(zl_page *page, const answer *a, zl_err *err)
 {
-    const uint64_t total = a->cell->peak[ZL_REQUESTED];
+    const uint64_t total = a->terms.total[ZL_REQUESTED];
     static const char *const titles[] = {"buffer", "kind", "formula", "in numbers", "bytes"};
     zl_table *table = zl_table_new();
     for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++) {
@@ -98,7 +98,7 @@ static zl_status print_terms(zl_page *page, const answer *a, zl_err *err)
         zl_table_text(table, "%s", term->shards ? "1/N" : "whole");
     }
     total_row(table, page->view, "requested", total);
-    total_row(table, page->view, "granted", a->cell->peak[ZL_GRANTED]);
+    total_row(table, page->view, "granted", a->terms.total[ZL_GRANTED]);
     const zl_status status = zl_page_table(page, table, err);
     zl_table_free(table);
     return status;
@@ -124,8 +124,9 @@ static zl_status fill_page(zl_page *page, const answer *a, zl_err *err)
 {
     zl_page_run(page, &a->ledger->run, "");
     zl_page_break(page);
-    zl_page_say(page, "Peak of %s: %s at: %s.", zl_cell_label(a->terms.visit, a->terms.phase).text,
-                zl_bytes_exact(page->view, a->cell->peak[ZL_GRANTED]).text,
+    zl_page_say(page, "%s of %s: %s at: %s.", a->terms.end ? "End" : "Peak",
+                zl_cell_label(a->terms.visit, a->terms.phase).text,
+                zl_bytes_exact(page->view, a->terms.total[ZL_GRANTED]).text,
                 a->terms.count > 0 ? a->terms.term[0].instant : "-");
     zl_page_say(page,
                 "Terms are requested bytes and add up; granted rounds every buffer up to %s bytes.",
@@ -161,7 +162,7 @@ static void json_terms(const answer *a, zl_json_writer *w)
         zl_json_put_u64(w, "count", term->count);
         zl_json_put_u64(w, "each", term->each);
         zl_json_put_u64(w, "bytes", term->bytes);
-        zl_json_put_u64(w, "share_ppm", zl_ppm(term->bytes, a->cell->peak[ZL_REQUESTED]));
+        zl_json_put_u64(w, "share_ppm", zl_ppm(term->bytes, a->terms.total[ZL_REQUESTED]));
         zl_json_put_bool(w, "shards", term->shards);
         zl_json_end(w);
     }
@@ -184,9 +185,10 @@ static zl_status print_json(const zl_view *view, const answer *a, zl_err *err)
     zl_json_put_string(w, "run", text);
     zl_json_put_string(w, "visit", zl_visit_name(a->terms.visit));
     zl_json_put_string(w, "phase", zl_phase_name(a->terms.phase));
+    zl_json_put_string(w, "at", a->terms.end ? "end" : "peak");
     zl_json_put_string(w, "instant", a->terms.count > 0 ? a->terms.term[0].instant : "");
-    zl_json_put_u64(w, "requested", a->cell->peak[ZL_REQUESTED]);
-    zl_json_put_u64(w, "granted", a->cell->peak[ZL_GRANTED]);
+    zl_json_put_u64(w, "requested", a->terms.total[ZL_REQUESTED]);
+    zl_json_put_u64(w, "granted", a->terms.total[ZL_GRANTED]);
     json_terms(a, w);
     zl_json_begin_array(w, "symbols");
     for (size_t i = 0; i < a->symbols; i++) {
@@ -210,8 +212,9 @@ static zl_status answer_fill(const zl_args *args, const zl_ledger *ledger, answe
     zl_phase phase = ZL_PHASE_INIT;
     ZL_TRY(choose(args, ledger, &visit, &phase, err));
     a->ledger = ledger;
-    a->cell = zl_ledger_at(ledger, visit, phase);
-    ZL_TRY(zl_terms_get(ledger, visit, phase, &a->terms, err));
+    const char *at = zl_args_value(args, "at");
+    const bool end = at != NULL && strcmp(at, "end") == 0;
+    ZL_TRY(zl_terms_get(ledger, visit, phase, end, &a->terms, err));
     a->symbols = zl_symbols_used(&ledger->run, &a->terms, a->symbol, SYMBOLS_MAX);
     return zl_shrinks_get(ledger, &a->shrinks, err);
 }

@@ -89,7 +89,7 @@ static zl_status solve(question *q, reply *r, zl_err *err)
     next.micro_batch = zl_add(r->fit.best, 1);
     ZL_TRY(zl_run_check(&next, err));
     ZL_TRY(zl_predicted(&next, 0, &ledger, err));
-    const zl_status status = zl_terms_get(ledger, r->fit.visit, r->fit.phase, &terms, err);
+    const zl_status status = zl_terms_get(ledger, r->fit.visit, r->fit.phase, false, &terms, err);
     zl_ledger_free(ledger);
     ZL_TRY(status);
     r->shares = zl_terms_largest(&terms, true, r->share, ZL_SHARES_SHOWN);

@@ -6,17 +6,19 @@
 
 enum { ZL_TERMS_MAX = 128 };
 
-/* The terms of one peak. */
+/* The terms of one peak, or of one visit's end. */
 typedef struct zl_terms {
     zl_visit visit;
     zl_phase phase;
+    bool end;
+    uint64_t total[ZL_RUNG_COUNT]; /* the ledger's */
     size_t count;
     zl_term term[ZL_TERMS_MAX];
 } zl_terms;
 
-/* Explains a cell; ZL_E_BUG unless the terms add up to the ledger's peak. */
-zl_status zl_terms_get(const zl_ledger *ledger, zl_visit visit, zl_phase phase, zl_terms *out,
-                       zl_err *err);
+/* Explains a cell's peak, or its end; ZL_E_BUG unless the terms add up to the ledger's total. */
+zl_status zl_terms_get(const zl_ledger *ledger, zl_visit visit, zl_phase phase, bool end,
+                       zl_terms *out, zl_err *err);
 /* Bytes of one buffer added up, largest first: at most cap. Only those that shard or do not. */
 typedef struct zl_share {
     zl_buf buffer;

@@ -182,7 +182,7 @@ static zl_status shrink(const zl_ledger *ledger, const zl_ledger *whole, zl_shri
     s->whole_end = zl_cell_end(other, ZL_GRANTED);
     s->end = zl_cell_end(cell, ZL_GRANTED);
     zl_terms terms;
-    ZL_TRY(zl_terms_get(ledger, s->visit, s->phase, &terms, err));
+    ZL_TRY(zl_terms_get(ledger, s->visit, s->phase, false, &terms, err));
     const bool alone = ledger->run.ranks == 1;
     for (size_t i = 0; i < terms.count; i++) {
         const bool whole_here = alone || !terms.term[i].shards;

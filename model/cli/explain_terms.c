@@ -4,20 +4,25 @@
 #include "explain.h"
 #include "zeroledger/bytes.h"
 
-zl_status zl_terms_get(const zl_ledger *ledger, zl_visit visit, zl_phase phase, zl_terms *out,
-                       zl_err *err)
+zl_status zl_terms_get(const zl_ledger *ledger, zl_visit visit, zl_phase phase, bool end,
+                       zl_terms *out, zl_err *err)
 {
-    *out = (zl_terms){.visit = visit, .phase = phase};
-    ZL_TRY(zl_explain(&ledger->run, visit, phase, out->term, ZL_TERMS_MAX, &out->count, err));
+    const zl_cell *cell = zl_ledger_at(ledger, visit, phase);
+    *out = (zl_terms){.visit = visit, .phase = phase, .end = end};
+    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
+        out->total[r] = end ? zl_cell_end(cell, (zl_rung)r) : cell->peak[r];
+    }
+    ZL_TRY((end ? zl_explain_end : zl_explain)(&ledger->run, visit, phase, out->term, ZL_TERMS_MAX,
+                                               &out->count, err));
     uint64_t sum = 0;
     for (size_t i = 0; i < out->count && i < ZL_TERMS_MAX; i++) {
         sum = zl_add(sum, out->term[i].bytes);
     }
-    const uint64_t peak = zl_ledger_at(ledger, visit, phase)->peak[ZL_REQUESTED];
-    if (out->count > ZL_TERMS_MAX || sum != peak) {
+    if (out->count > ZL_TERMS_MAX || sum != out->total[ZL_REQUESTED]) {
         return zl_fail(err, ZL_E_BUG,
-                       "terms of %s add up to %s bytes, its peak is %s: please report this",
-                       zl_cell_label(visit, phase).text, zl_count(sum).text, zl_count(peak).text);
+                       "terms of %s add up to %s bytes, the ledger has %s: please report this",
+                       zl_cell_label(visit, phase).text, zl_count(sum).text,
+                       zl_count(out->total[ZL_REQUESTED]).text);
     }
     return ZL_OK;
 }

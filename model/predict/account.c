@@ -119,6 +119,11 @@ void zl_close_moment(zl_account *acc, const char *where, const char *what)
     if (acc->most != NULL) {
         note_most(acc);
     }
+    if (acc->cell != NULL) {
+        acc->end_moment = acc->now;
+        acc->end_moment.where = where;
+        acc->end_moment.what = what;
+    }
     for (int r = 0; r < ZL_RUNG_COUNT; r++) {
         const bool is_peak = !acc->any || acc->total[r] > acc->peak[r];
         if (is_peak) {
@@ -128,9 +133,7 @@ void zl_close_moment(zl_account *acc, const char *where, const char *what)
             post(acc, (zl_rung)r, is_peak);
         }
         if (acc->cell != NULL && is_peak && r == ZL_REQUESTED) {
-            acc->peak_moment = acc->now;
-            acc->peak_moment.where = where;
-            acc->peak_moment.what = what;
+            acc->peak_moment = acc->end_moment;
         }
         acc->total[r] = acc->kept_total[r];
     }

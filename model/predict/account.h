@@ -71,7 +71,8 @@ typedef struct zl_account {
     uint64_t kept_total[ZL_RUNG_COUNT];
     size_t kept; /* parts that every moment starts with */
     zl_moment now;
-    zl_moment peak_moment; /* of the requested peak */
+    zl_moment peak_moment; /* of the requested peak; as the next, only where there is a cell */
+    zl_moment end_moment;  /* the last one closed */
     uint64_t *most;        /* NULL, or per entry of the book the most pieces of any moment */
 } zl_account;
 

@@ -258,12 +258,11 @@ static zl_status check_occurs(const zl_run *run, zl_visit visit, zl_phase phase,
                    zl_phase_name(phase), zl_visit_name(visit));
 }
 
-zl_status zl_explain(const zl_run *run, zl_visit visit, zl_phase phase, zl_term *terms, size_t cap,
-                     size_t *n, zl_err *err)
+static zl_status explain(const zl_run *run, zl_visit visit, zl_phase phase, bool end,
+                         zl_term *terms, size_t cap, size_t *n, zl_err *err)
 {
     zl_plan plan;
     ZL_TRY(plan_init(run, &plan, err));
-    const zl_profile *profile = zl_profile_get(run->framework);
     ZL_TRY(check_occurs(run, visit, phase, err));
     zl_cell *cell = malloc(sizeof *cell);
     if (cell == NULL) {
@@ -271,15 +270,27 @@ zl_status zl_explain(const zl_run *run, zl_visit visit, zl_phase phase, zl_term 
     }
     zl_account acc;
     zl_account_open(&acc, &plan.book, cell);
-    profile->account(&plan, visit, phase, &acc);
+    zl_profile_get(run->framework)->account(&plan, visit, phase, &acc);
     free(cell);
     if (zl_poisoned(acc.peak[ZL_REQUESTED])) {
         return zl_fail(err, ZL_E_USAGE,
                        "sizes overflow 64 bits in phase %s: use a smaller model, batch or sequence",
                        zl_phase_name(phase));
     }
-    *n = list_terms(&plan, &acc.peak_moment, terms, cap);
+    *n = list_terms(&plan, end ? &acc.end_moment : &acc.peak_moment, terms, cap);
     return ZL_OK;
+}
+
+zl_status zl_explain(const zl_run *run, zl_visit visit, zl_phase phase, zl_term *terms, size_t cap,
+                     size_t *n, zl_err *err)
+{
+    return explain(run, visit, phase, false, terms, cap, n, err);
+}
+
+zl_status zl_explain_end(const zl_run *run, zl_visit visit, zl_phase phase, zl_term *terms,
+                         size_t cap, size_t *n, zl_err *err)
+{
+    return explain(run, visit, phase, true, terms, cap, n, err);
 }
 
 static bool is_landing(const zl_plan *plan, size_t entry)

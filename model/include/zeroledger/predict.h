@@ -49,6 +49,10 @@ typedef struct zl_term {
 ZL_API ZL_NODISCARD zl_status zl_explain(const zl_run *run, zl_visit visit, zl_phase phase,
                                          zl_term *terms, size_t cap, size_t *n, zl_err *err);
 
+/* The same for what is live when the visit ends: the boundary to the next phase. */
+ZL_API ZL_NODISCARD zl_status zl_explain_end(const zl_run *run, zl_visit visit, zl_phase phase,
+                                             zl_term *terms, size_t cap, size_t *n, zl_err *err);
+
 /* Every term that is live at any instant of a phase visit, once, with the most pieces that one
  * instant has: what the buffer itself can take, so the terms do not add up. instant is empty; else
  * as zl_explain. */
