@@ -24,15 +24,16 @@ typedef struct options {
     const char *only;
     const char *json;
     const char *commit;
+    const char *driver;
     int dtype; /* -1: all */
     conform_fault fault;
     uint64_t seed;
 } options;
 
 static const char *const fault_names[CONFORM_FAULT_COUNT] = {
-    [CONFORM_NO_FAULT] = "none",       [CONFORM_FAULT_VALUE] = "value",
-    [CONFORM_FAULT_NAN] = "nan",       [CONFORM_FAULT_REPEAT] = "repeat",
-    [CONFORM_FAULT_INPUT] = "input",   [CONFORM_FAULT_GUARD] = "guard",
+    [CONFORM_NO_FAULT] = "none",     [CONFORM_FAULT_VALUE] = "value",
+    [CONFORM_FAULT_NAN] = "nan",     [CONFORM_FAULT_REPEAT] = "repeat",
+    [CONFORM_FAULT_INPUT] = "input", [CONFORM_FAULT_GUARD] = "guard",
 };
 
 static const char *const kind_names[CONFORM_KIND_COUNT] = {
@@ -50,6 +51,7 @@ static int usage(void)
           "  --only OP      one operation, as in the table\n"
           "  --json FILE    also write the result there\n"
           "  --commit ID    recorded in the result\n"
+          "  --driver V     likewise\n"
           "  --fault KIND   damage what TESTED returned: value, nan, repeat, input, guard;\n"
           "                 exit 0 if every check that can notice does\n",
           stderr);
@@ -89,9 +91,9 @@ static bool parse_option(options *o, const char *name, const char *value)
         o->fault = fault < 0 ? CONFORM_NO_FAULT : (conform_fault)fault;
         return fault >= 0;
     }
-    const char **const texts[] = {&o->only, &o->json, &o->commit};
-    static const char *const names[] = {"--only", "--json", "--commit"};
-    const int at = find(names, 3, name);
+    const char **const texts[] = {&o->only, &o->json, &o->commit, &o->driver};
+    static const char *const names[] = {"--only", "--json", "--commit", "--driver"};
+    const int at = find(names, 4, name);
     if (at < 0) {
         return false;
     }
@@ -206,6 +208,7 @@ static bool write_json(const conform_run *run, const options *o)
         (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
     }
     fprintf(to, "{\n  \"schema\": \"zeroledger.conform/1\",\n  \"commit\": \"%s\",\n", o->commit);
+    fprintf(to, "  \"driver\": \"%s\",\n", o->driver);
     fprintf(to, "  \"date\": \"%s\",\n  \"seed\": \"%#llx\",\n", date, (unsigned long long)o->seed);
     fprintf(to, "  \"tested\": {\n");
     run->tested.module->describe(run->tested.device, to);
@@ -246,7 +249,8 @@ static int verdict(const conform_run *run, const options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.commit = "unknown", .dtype = -1, .seed = (uint64_t)time(NULL)};
+    options o = {
+        .commit = "unknown", .driver = "unknown", .dtype = -1, .seed = (uint64_t)time(NULL)};
     if (!parse(argc, argv, &o)) {
         return usage();
     }

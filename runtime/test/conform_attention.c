@@ -30,6 +30,25 @@ static zl_status eager(const conform_env *e, const void *shape)
     return e->k->eager_backward(&a, e->stream);
 }
 
+/* The same in two halves, the first without dprobs, the second without the dropped probabilities.
+ */
+static zl_status eager_halves(const conform_env *e, const void *shape)
+{
+    zr_attn_args a = *(const zr_attn_args *)shape;
+    a.qkv = e->p[0];
+    a.dout = e->p[1];
+    a.lengths = a.lengths != NULL ? e->p[2] : NULL;
+    a.out = e->p[3];
+    a.probs = e->p[4];
+    a.dropped = a.dropout > 0.0F ? e->p[5] : NULL;
+    a.dqkv = e->p[7];
+    ZL_TRY(e->k->eager_forward(&a, e->stream));
+    ZL_TRY(e->k->eager_backward_values(&a, e->stream));
+    a.dropped = NULL;
+    a.dprobs = e->p[6];
+    return e->k->eager_backward_scores(&a, e->stream);
+}
+
 static void inputs(conform_case *c, const zr_attn_args *s)
 {
     const conform_type t = (conform_type)s->dtype;
@@ -45,19 +64,12 @@ static void inputs(conform_case *c, const zr_attn_args *s)
     (s)->batch, (s)->tokens, (s)->heads, (s)->kv_heads, (s)->head_dim, (int)(s)->causal,           \
         (int)((s)->lengths != NULL), (double)(s)->dropout
 
-static void attention_case(conform_run *run, const zr_attn_args *s)
+static void eager_case(conform_run *run, const zr_attn_args *s, const char *op, conform_call *call)
 {
     const conform_type t = (conform_type)s->dtype;
     const size_t rows = (size_t)s->batch * s->tokens;
     const size_t queries = rows * s->heads;
-    const size_t packed = rows * (s->heads + 2 * s->kv_heads) * s->head_dim;
-    conform_case f = conform_start("flash", s->dtype, flash, s);
-    inputs(&f, s);
-    conform_out(&f, "lse", CONFORM_F32, queries);
-    conform_scratch(&f, "delta", CONFORM_F32, queries);
-    conform_out(&f, "dqkv", t, packed);
-    conform_check(run, &f, SHAPE_TEXT, SHAPE_VALUES(s));
-    conform_case e = conform_start("eager", s->dtype, eager, s);
+    conform_case e = conform_start(op, s->dtype, call, s);
     inputs(&e, s);
     conform_out(&e, "probs", t, queries * s->tokens);
     if (s->dropout > 0.0F) {
@@ -66,8 +78,21 @@ static void attention_case(conform_run *run, const zr_attn_args *s)
         conform_scratch(&e, "dropped", t, 0);
     }
     conform_scratch(&e, "dprobs", t, queries * s->tokens);
-    conform_out(&e, "dqkv", t, packed);
+    conform_out(&e, "dqkv", t, rows * (s->heads + 2 * s->kv_heads) * s->head_dim);
     conform_check(run, &e, SHAPE_TEXT, SHAPE_VALUES(s));
+}
+
+static void flash_case(conform_run *run, const zr_attn_args *s)
+{
+    const conform_type t = (conform_type)s->dtype;
+    const size_t rows = (size_t)s->batch * s->tokens;
+    const size_t queries = rows * s->heads;
+    conform_case f = conform_start("flash", s->dtype, flash, s);
+    inputs(&f, s);
+    conform_out(&f, "lse", CONFORM_F32, queries);
+    conform_scratch(&f, "delta", CONFORM_F32, queries);
+    conform_out(&f, "dqkv", t, rows * (s->heads + 2 * s->kv_heads) * s->head_dim);
+    conform_check(run, &f, SHAPE_TEXT, SHAPE_VALUES(s));
 }
 
 void conform_attention(conform_run *run, zl_dtype d)
@@ -77,11 +102,22 @@ void conform_attention(conform_run *run, zl_dtype d)
         {.batch = 2, .tokens = 77, .heads = 4, .kv_heads = 2, .head_dim = 64, .causal = true},
         {.batch = 2, .tokens = 77, .heads = 4, .kv_heads = 2, .head_dim = 64, .lengths = &some},
         {.batch = 1, .tokens = 33, .heads = 3, .kv_heads = 1, .head_dim = 24, .dropout = 0.1F},
-        {.batch = 3, .tokens = 65, .heads = 2, .kv_heads = 2, .head_dim = 24, .causal = true,
-         .lengths = &some, .dropout = 0.2F},
+        {.batch = 3,
+         .tokens = 65,
+         .heads = 2,
+         .kv_heads = 2,
+         .head_dim = 24,
+         .causal = true,
+         .lengths = &some,
+         .dropout = 0.2F},
         {.batch = 2, .tokens = 130, .heads = 2, .kv_heads = 1, .head_dim = 128, .causal = true},
         {.batch = 4, .tokens = 50, .heads = 2, .kv_heads = 2, .head_dim = 128, .lengths = &some},
-        {.batch = 1, .tokens = 128, .heads = 8, .kv_heads = 2, .head_dim = 40, .causal = true,
+        {.batch = 1,
+         .tokens = 128,
+         .heads = 8,
+         .kv_heads = 2,
+         .head_dim = 40,
+         .causal = true,
          .dropout = 0.5F},
         {.batch = 1, .tokens = 1, .heads = 1, .kv_heads = 1, .head_dim = 5},
         {.batch = 1, .tokens = 300, .heads = 2, .kv_heads = 1, .head_dim = 80, .causal = true},
@@ -91,6 +127,8 @@ void conform_attention(conform_run *run, zl_dtype d)
         s.dtype = d;
         s.scale = 0.7F / (float)(1U << (s.head_dim / 32));
         s.rng = (zr_rng){.seed = 77, .stream = 5, .offset = i};
-        attention_case(run, &s);
+        flash_case(run, &s);
+        eager_case(run, &s, "eager", eager);
+        eager_case(run, &s, "eager_halves", eager_halves);
     }
 }

@@ -360,7 +360,8 @@ static double damage_of(const conform_part *part, const void *want, double old)
         return 1.0;
     }
     const double allowed = 3.0 * types[part->type].limit * sqrt(norm);
-    const double unit = ldexp(fabs(old), -types[part->type].fraction);
+    const type_info *t = &types[part->type];
+    const double unit = ldexp(fabs(old), -t->fraction) + ldexp(1.0, t->lowest - t->fraction);
     return allowed > unit ? allowed : unit;
 }
 

@@ -40,6 +40,8 @@
     X(flash_backward)                                                                              \
     X(eager_forward)                                                                               \
     X(eager_backward)                                                                              \
+    X(eager_backward_values)                                                                       \
+    X(eager_backward_scores)                                                                       \
     X(dropout)                                                                                     \
     X(cross_entropy)                                                                               \
     X(adamw)                                                                                       \
@@ -52,6 +54,8 @@
     X(sumsq)                                                                                       \
     X(sum)                                                                                         \
     X(nonfinite)                                                                                   \
+    X(copy_in)                                                                                     \
+    X(copy_out)                                                                                    \
     X(init_normal)                                                                                 \
     X(init_uniform)
 

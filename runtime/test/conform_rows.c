@@ -433,12 +433,8 @@ static zl_status cross_entropy(const conform_env *e, const void *shape)
 static void loss_case(conform_run *run, zl_dtype d, uint32_t rows, uint32_t vocab, uint64_t ld)
 {
     const conform_type t = (conform_type)d;
-    zr_loss_args s = {.dtype = d,
-                      .rows = rows,
-                      .vocab = vocab,
-                      .ld = ld,
-                      .scale = 0.25F,
-                      .gradient = true};
+    zr_loss_args s = {
+        .dtype = d, .rows = rows, .vocab = vocab, .ld = ld, .scale = 0.25F, .gradient = true};
     conform_case g = conform_start("cross_entropy", d, cross_entropy, &s);
     /* Some rows have no target. */
     conform_in(&g, "targets", CONFORM_I32, rows, vocab < 9 ? 0.0 : -9.0, (double)vocab - 1.0);

@@ -22,9 +22,9 @@ typedef enum conform_fault {
 } conform_fault;
 
 typedef enum conform_kind {
-    CONFORM_AGREES, /* one check for each output */
+    CONFORM_AGREES,  /* one check for each output */
     CONFORM_REPEATS, /* one for each case */
-    CONFORM_INTACT, /* one for each case: inputs and surroundings */
+    CONFORM_INTACT,  /* one for each case: inputs and surroundings */
     CONFORM_REFUSES,
     CONFORM_KIND_COUNT
 } conform_kind;

@@ -161,8 +161,8 @@ static __device__ __forceinline__ void scale_row(sums<J> &sum, unsigned r, float
 
 /* sum += weight y, where weight (32, 32) holds the owned rows and y is (32, ld). */
 template <unsigned J>
-static __device__ __forceinline__ void add_product(sums<J> &sum, const float *weight, const float *y,
-                                                   unsigned ld, unsigned head_dim)
+static __device__ __forceinline__ void add_product(sums<J> &sum, const float *weight,
+                                                   const float *y, unsigned ld, unsigned head_dim)
 {
     const float *own = weight + own_row() * TILE;
     for (unsigned k = 0; k < TILE; k++) {
@@ -180,8 +180,8 @@ static __device__ __forceinline__ void add_product(sums<J> &sum, const float *we
 
 /* Rounds the owned rows that lie in the span into x. */
 template <unsigned J>
-static __device__ __forceinline__ void store_sums(const sums<J> &sum, const zr_attn_args &a, void *x,
-                                                  packed p, span s)
+static __device__ __forceinline__ void store_sums(const sums<J> &sum, const zr_attn_args &a,
+                                                  void *x, packed p, span s)
 {
 #pragma unroll
     for (unsigned r = 0; r < OWN; r++) {
@@ -199,7 +199,8 @@ static __device__ __forceinline__ void store_sums(const sums<J> &sum, const zr_a
 }
 
 /* Factor of one probability: 1, or 0 and 1/(1-p) under dropout. */
-static __device__ __forceinline__ float keep(const zr_attn_args &a, drop_rule rule, uint64_t element)
+static __device__ __forceinline__ float keep(const zr_attn_args &a, drop_rule rule,
+                                             uint64_t element)
 {
     return a.dropout > 0.0f ? drop_factor(rule, a.rng, element) : 1.0f;
 }
@@ -224,8 +225,8 @@ static inline zl_status launch_attn(void (*kernel)(zr_attn_args, drop_rule), att
     if (a->batch == 0 || a->tokens == 0) {
         return ZL_OK;
     }
-    const size_t floats = (size_t)TILE * (g.tiles * a->head_dim + g.padded * (a->head_dim + 1) +
-                                          g.squares * TILE);
+    const size_t floats =
+        (size_t)TILE * (g.tiles * a->head_dim + g.padded * (a->head_dim + 1) + g.squares * TILE);
     const launch_shape shape = {
         dim3((unsigned)blocks_for(a->tokens, TILE), g.heads, a->batch),
         dim3(TILE_THREAD),

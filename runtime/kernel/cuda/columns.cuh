@@ -21,7 +21,8 @@ static inline zl_status launch_columns(void (*kernel)(P...), uint32_t cols, zr_s
     if (cols == 0) {
         return ZL_OK;
     }
-    const launch_shape shape = {dim3((unsigned)blocks_for(cols, WARP)), dim3(WARP, COLUMN_WARPS), 0};
+    const launch_shape shape = {dim3((unsigned)blocks_for(cols, WARP)), dim3(WARP, COLUMN_WARPS),
+                                0};
     return launch(kernel, shape, stream, args...);
 }
 

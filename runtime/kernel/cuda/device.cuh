@@ -45,12 +45,12 @@ typedef struct launch_shape {
 } launch_shape;
 
 template <typename... P, typename... A>
-static inline zl_status launch(void (*kernel)(P...), launch_shape shape, zr_stream *stream, A... args)
+static inline zl_status launch(void (*kernel)(P...), launch_shape shape, zr_stream *stream,
+                               A... args)
 {
     if (shape.shared > plain_shared_bytes) {
-        ZL_TRY(cuda_status(cudaFuncSetAttribute((const void *)kernel,
-                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                (int)shape.shared)));
+        ZL_TRY(cuda_status(cudaFuncSetAttribute(
+            (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape.shared)));
     }
     kernel<<<shape.grid, shape.block, shape.shared, stream->queue>>>(args...);
     return cuda_status(cudaGetLastError());
@@ -63,7 +63,8 @@ static inline uint64_t blocks_for(uint64_t count, uint64_t per_block)
 
 /* One block for each of `rows`. */
 template <typename... P, typename... A>
-static inline zl_status launch_rows(void (*kernel)(P...), uint32_t rows, zr_stream *stream, A... args)
+static inline zl_status launch_rows(void (*kernel)(P...), uint32_t rows, zr_stream *stream,
+                                    A... args)
 {
     if (rows == 0) {
         return ZL_OK;

@@ -2,8 +2,8 @@
  * the softmax's maximum and sum, once for the probabilities, so that each is rounded once. */
 #include "kernel/cuda/attn.cuh"
 
-template <unsigned J> static __global__ void __launch_bounds__(TILE_THREAD)
-    eager_forward(zr_attn_args a, drop_rule rule)
+template <unsigned J>
+static __global__ void __launch_bounds__(TILE_THREAD) eager_forward(zr_attn_args a, drop_rule rule)
 {
     extern __shared__ float shared[];
     const unsigned d = a.head_dim;
@@ -104,9 +104,9 @@ zl_status zr_eager_forward(const zr_attn_args *args, zr_stream *stream)
 }
 
 /* The owned elements of a stored square at (query own_row() + r, key lane_id()), 0 outside. */
-static __device__ __forceinline__ float stored_at(const zr_attn_args &a, const void *x, uint32_t head,
-                                                  span queries, span keys, unsigned row,
-                                                  unsigned col)
+static __device__ __forceinline__ float stored_at(const zr_attn_args &a, const void *x,
+                                                  uint32_t head, span queries, span keys,
+                                                  unsigned row, unsigned col)
 {
     if (row >= queries.n || col >= keys.n) {
         return 0.0f;
@@ -128,19 +128,21 @@ static __device__ __forceinline__ void prob_gradient(const zr_attn_args &a, drop
     outer(dout, d, v, d + 1, d, dp);
 #pragma unroll
     for (unsigned r = 0; r < OWN; r++) {
-        dp[r] *= keep(a, rule, square_of(a, queries.b, head, queries.first + own_row() + r,
-                                         keys.first + lane_id()));
+        dp[r] *= keep(
+            a, rule,
+            square_of(a, queries.b, head, queries.first + own_row() + r, keys.first + lane_id()));
     }
 }
 
 /* Writes dprobs, which holds d scores (times scale) from here on, and collects dQ. */
-template <unsigned J> static __global__ void __launch_bounds__(TILE_THREAD)
+template <unsigned J>
+static __global__ void __launch_bounds__(TILE_THREAD)
     backward_queries(zr_attn_args a, drop_rule rule)
 {
     extern __shared__ float shared[];
     const unsigned d = a.head_dim;
-    float *const dout = shared;           /* (32, D) */
-    float *const kv = dout + TILE * d;    /* (32, D + 1) values, then keys */
+    float *const dout = shared;            /* (32, D) */
+    float *const kv = dout + TILE * d;     /* (32, D + 1) values, then keys */
     float *const ds = kv + TILE * (d + 1); /* (32, 32) */
     const uint32_t b = blockIdx.z;
     const uint32_t head = blockIdx.y;
@@ -202,49 +204,68 @@ static __device__ __forceinline__ void load_transposed(const zr_attn_args &a, co
     }
 }
 
-/* dK = dS^T Q and dV = P^T dO of one tile of keys, over the heads that share it, in order. */
-template <unsigned J> static __global__ void __launch_bounds__(TILE_THREAD)
-    backward_keys(zr_attn_args a, drop_rule)
+/* One tile of keys: sum over the queries of the heads that share it, in order, of a stored square,
+ * turned, times rows of x. That is dV of P and dO, and dK of dS and Q. */
+template <unsigned J>
+static __device__ __forceinline__ void sum_queries(const zr_attn_args &a, const void *square,
+                                                   const void *x, bool x_is_qkv, uint32_t target)
 {
     extern __shared__ float shared[];
     const unsigned d = a.head_dim;
-    float *const rows = shared;              /* (32, D + 1) dO, then Q */
-    float *const s = rows + TILE * (d + 1);  /* (32, 32) keys, queries */
-    const void *const used = a.dropout > 0.0f ? a.dropped : a.probs;
+    float *const rows = shared;             /* (32, D + 1) */
+    float *const s = rows + TILE * (d + 1); /* (32, 32) keys, queries */
     const uint32_t b = blockIdx.z;
     const uint32_t kv = blockIdx.y;
     const uint32_t share = a.heads / a.kv_heads;
     const span keys = make_span(b, blockIdx.x * TILE, a.tokens);
-    sums<J> dk;
-    sums<J> dv;
-    clear(dk);
-    clear(dv);
+    sums<J> sum;
+    clear(sum);
     for (uint32_t head = kv * share; head < (kv + 1) * share; head++) {
         for (uint32_t first = 0; first < a.tokens; first += TILE) {
             const span queries = make_span(b, first, a.tokens);
             if (!meet(a, queries, keys)) {
                 continue;
             }
-            load_transposed(a, used, head, queries, keys, s);
-            load_tile(rows, d + 1, a, a.dout, in_out(a, head), queries);
+            __syncthreads(); /* the previous tiles have been used */
+            load_transposed(a, square, head, queries, keys, s);
+            load_tile(rows, d + 1, a, x, x_is_qkv ? in_qkv(a, head) : in_out(a, head), queries);
             __syncthreads();
-            add_product(dv, s, rows, d + 1, d);
-            __syncthreads();
-            load_transposed(a, a.dprobs, head, queries, keys, s);
-            load_tile(rows, d + 1, a, a.qkv, in_qkv(a, head), queries);
-            __syncthreads();
-            add_product(dk, s, rows, d + 1, d);
-            __syncthreads();
+            add_product(sum, s, rows, d + 1, d);
         }
     }
-    store_sums(dk, a, a.dqkv, in_qkv(a, a.heads + kv), keys);
-    store_sums(dv, a, a.dqkv, in_qkv(a, a.heads + a.kv_heads + kv), keys);
+    store_sums(sum, a, a.dqkv, in_qkv(a, target + kv), keys);
 }
 
-zl_status zr_eager_backward(const zr_attn_args *args, zr_stream *stream)
+template <unsigned J>
+static __global__ void __launch_bounds__(TILE_THREAD) backward_values(zr_attn_args a, drop_rule)
+{
+    const void *const used = a.dropout > 0.0f ? a.dropped : a.probs;
+    sum_queries<J>(a, used, a.dout, false, a.heads + a.kv_heads);
+}
+
+template <unsigned J>
+static __global__ void __launch_bounds__(TILE_THREAD) backward_keys(zr_attn_args a, drop_rule)
+{
+    sum_queries<J>(a, a.dprobs, a.qkv, true, a.heads);
+}
+
+zl_status zr_eager_backward_values(const zr_attn_args *args, zr_stream *stream)
 {
     const zr_attn_args *a = args;
-    if (!eager_ok(a, stream) || a->dprobs == NULL || a->dout == NULL || a->dqkv == NULL) {
+    if (!eager_ok(a, stream) || a->dout == NULL || a->dqkv == NULL) {
+        return ZL_E_USAGE;
+    }
+    const attn_grid grid = {a->kv_heads, 0, 1, 1};
+    zl_status status;
+    FOR_HEAD_DIM(status, a->head_dim, launch_attn(backward_values<J>, grid, a, stream));
+    return status;
+}
+
+zl_status zr_eager_backward_scores(const zr_attn_args *args, zr_stream *stream)
+{
+    const zr_attn_args *a = args;
+    if (!attn_ok(a, stream) || a->probs == NULL || a->dprobs == NULL || a->dout == NULL ||
+        a->dqkv == NULL) {
         return ZL_E_USAGE;
     }
     const attn_grid queries = {a->heads, 1, 1, 1};
@@ -254,4 +275,13 @@ zl_status zr_eager_backward(const zr_attn_args *args, zr_stream *stream)
     ZL_TRY(status);
     FOR_HEAD_DIM(status, a->head_dim, launch_attn(backward_keys<J>, keys, a, stream));
     return status;
+}
+
+zl_status zr_eager_backward(const zr_attn_args *args, zr_stream *stream)
+{
+    if (args->dprobs == NULL) {
+        return ZL_E_USAGE; /* before the first half writes */
+    }
+    ZL_TRY(zr_eager_backward_values(args, stream));
+    return zr_eager_backward_scores(args, stream);
 }

@@ -3,8 +3,8 @@
  * version: fp32 multiply-adds out of shared memory, no atomics. */
 #include "kernel/cuda/attn.cuh"
 
-template <unsigned J> static __global__ void __launch_bounds__(TILE_THREAD)
-    flash_forward(zr_attn_args a, drop_rule rule)
+template <unsigned J>
+static __global__ void __launch_bounds__(TILE_THREAD) flash_forward(zr_attn_args a, drop_rule rule)
 {
     extern __shared__ float shared[];
     const unsigned d = a.head_dim;
@@ -107,10 +107,11 @@ typedef struct score_gradient {
     float ds;
 } score_gradient;
 
-static __device__ __forceinline__ score_gradient differentiate(const zr_attn_args &a, drop_rule rule,
-                                                               uint32_t b, uint32_t head,
-                                                               uint32_t query, uint32_t key,
-                                                               uint32_t limit, float s, float dp)
+static __device__ __forceinline__ score_gradient differentiate(const zr_attn_args &a,
+                                                               drop_rule rule, uint32_t b,
+                                                               uint32_t head, uint32_t query,
+                                                               uint32_t key, uint32_t limit,
+                                                               float s, float dp)
 {
     if (query >= a.tokens || !visible(a, query, key, limit)) {
         return score_gradient{0.0f, 0.0f};
@@ -123,17 +124,17 @@ static __device__ __forceinline__ score_gradient differentiate(const zr_attn_arg
 
 /* dK and dV of one tile of keys: all queries of all heads that share it, in order. Warps own keys,
  * lanes are queries. */
-template <unsigned J> static __global__ void __launch_bounds__(TILE_THREAD)
-    backward_keys(zr_attn_args a, drop_rule rule)
+template <unsigned J>
+static __global__ void __launch_bounds__(TILE_THREAD) backward_keys(zr_attn_args a, drop_rule rule)
 {
     extern __shared__ float shared[];
     const unsigned d = a.head_dim;
-    float *const k = shared;                    /* (32, D) */
-    float *const v = k + TILE * d;              /* (32, D) */
-    float *const q = v + TILE * d;              /* (32, D + 1) */
-    float *const dout = q + TILE * (d + 1);     /* (32, D + 1) */
-    float *const used = dout + TILE * (d + 1);  /* (32, 32) keys, queries */
-    float *const ds = used + TILE * TILE;       /* likewise */
+    float *const k = shared;                   /* (32, D) */
+    float *const v = k + TILE * d;             /* (32, D) */
+    float *const q = v + TILE * d;             /* (32, D + 1) */
+    float *const dout = q + TILE * (d + 1);    /* (32, D + 1) */
+    float *const used = dout + TILE * (d + 1); /* (32, 32) keys, queries */
+    float *const ds = used + TILE * TILE;      /* likewise */
     const uint32_t b = blockIdx.z;
     const uint32_t kv = blockIdx.y;
     const uint32_t share = a.heads / a.kv_heads;
@@ -163,8 +164,8 @@ template <unsigned J> static __global__ void __launch_bounds__(TILE_THREAD)
 #pragma unroll
             for (unsigned r = 0; r < OWN; r++) {
                 const score_gradient g =
-                    differentiate(a, rule, b, head, first + lane_id(),
-                                  keys.first + own_row() + r, limit, s[r], dp[r]);
+                    differentiate(a, rule, b, head, first + lane_id(), keys.first + own_row() + r,
+                                  limit, s[r], dp[r]);
                 used[(own_row() + r) * TILE + lane_id()] = g.used;
                 ds[(own_row() + r) * TILE + lane_id()] = g.ds;
             }
@@ -178,16 +179,17 @@ template <unsigned J> static __global__ void __launch_bounds__(TILE_THREAD)
 }
 
 /* dQ of one tile of queries. Warps own queries, lanes are keys. */
-template <unsigned J> static __global__ void __launch_bounds__(TILE_THREAD)
+template <unsigned J>
+static __global__ void __launch_bounds__(TILE_THREAD)
     backward_queries(zr_attn_args a, drop_rule rule)
 {
     extern __shared__ float shared[];
     const unsigned d = a.head_dim;
-    float *const q = shared;               /* (32, D) */
-    float *const dout = q + TILE * d;      /* (32, D) */
-    float *const k = dout + TILE * d;      /* (32, D + 1) */
-    float *const v = k + TILE * (d + 1);   /* (32, D + 1) */
-    float *const ds = v + TILE * (d + 1);  /* (32, 32) queries, keys */
+    float *const q = shared;              /* (32, D) */
+    float *const dout = q + TILE * d;     /* (32, D) */
+    float *const k = dout + TILE * d;     /* (32, D + 1) */
+    float *const v = k + TILE * (d + 1);  /* (32, D + 1) */
+    float *const ds = v + TILE * (d + 1); /* (32, 32) queries, keys */
     const uint32_t b = blockIdx.z;
     const uint32_t head = blockIdx.y;
     const uint32_t group = a.heads + head / (a.heads / a.kv_heads);

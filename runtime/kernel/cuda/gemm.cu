@@ -161,8 +161,8 @@ static bool describe_operation(const zr_gemm_args *g, product *p)
             set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias));
 }
 
-static bool lay_out(cublasLtMatrixLayoutOpaque_t *layout, zl_dtype dtype, uint64_t rows, uint64_t cols,
-                    uint64_t ld)
+static bool lay_out(cublasLtMatrixLayoutOpaque_t *layout, zl_dtype dtype, uint64_t rows,
+                    uint64_t cols, uint64_t ld)
 {
     return cublasLtMatrixLayoutInit(layout, library_type(dtype), rows, cols, (int64_t)ld) ==
            CUBLAS_STATUS_SUCCESS;
@@ -171,8 +171,10 @@ static bool lay_out(cublasLtMatrixLayoutOpaque_t *layout, zl_dtype dtype, uint64
 static bool describe(const zr_gemm_args *g, product *p)
 {
     return describe_operation(g, p) &&
-           lay_out(&p->b, g->b.dtype, g->trans_b ? g->k : g->n, g->trans_b ? g->n : g->k, g->b.ld) &&
-           lay_out(&p->a, g->a.dtype, g->trans_a ? g->m : g->k, g->trans_a ? g->k : g->m, g->a.ld) &&
+           lay_out(&p->b, g->b.dtype, g->trans_b ? g->k : g->n, g->trans_b ? g->n : g->k,
+                   g->b.ld) &&
+           lay_out(&p->a, g->a.dtype, g->trans_a ? g->m : g->k, g->trans_a ? g->k : g->m,
+                   g->a.ld) &&
            lay_out(&p->add, g->c.dtype, g->n, g->m, addend_of(g).ld) &&
            lay_out(&p->c, g->c.dtype, g->n, g->m, g->c.ld);
 }
@@ -269,8 +271,8 @@ static zl_status multiply(const zr_gemm_args *g, zr_stream *stream)
     }
     const addend add = addend_of(g);
     const cublasStatus_t status =
-        cublasLtMatmul(stream->lt, &p.desc, &g->alpha, g->b.data, &p.b, g->a.data, &p.a, &add.factor,
-                       add.data, &p.add, g->c.data, &p.c, &plan->algo, g->work,
+        cublasLtMatmul(stream->lt, &p.desc, &g->alpha, g->b.data, &p.b, g->a.data, &p.a,
+                       &add.factor, add.data, &p.add, g->c.data, &p.c, &plan->algo, g->work,
                        g->work != NULL ? g->work_bytes : 0, stream->queue);
     return status == CUBLAS_STATUS_SUCCESS ? ZL_OK : ZL_E_RESOURCE;
 }

@@ -19,7 +19,8 @@ zl_status zr_rope_table(float *table, uint32_t tokens, uint32_t head_dim, double
         return ZL_E_USAGE;
     }
     const uint64_t middle = head_dim / 2;
-    return launch_elements(fill_table, tokens * middle, stream, table, (uint64_t)tokens, middle, theta);
+    return launch_elements(fill_table, tokens * middle, stream, table, (uint64_t)tokens, middle,
+                           theta);
 }
 
 /* One pair a turn; pairs of a row are numbered through its query and key heads. */
