@@ -9,11 +9,21 @@
 
 #include "zeroledger/json.h"
 
-double zb_seconds(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double zb_seconds(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+double zb_cpu_seconds(void)
+{
+    return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void zb_report_init(zb_report *report, const char *program)

@@ -33,8 +33,10 @@ typedef struct zb_report {
     zb_figure figure[ZB_FIGURES_MAX];
 } zb_report;
 
-/* Seconds of a clock that only goes forward. */
+/* Seconds of a clock that only goes forward, and of processor time that this process has used: the
+ * latter does not see what other processes of the machine do, as long as nothing is waited for. */
 double zb_seconds(void);
+double zb_cpu_seconds(void);
 
 void zb_report_init(zb_report *report, const char *program);
 

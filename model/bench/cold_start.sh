@@ -5,7 +5,7 @@
 set -euo pipefail
 [ $# = 1 ] || [ "${2-}" = --json ] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
 zl=$1 format=${2-} runs=${RUNS:-101}
-python=$(type -P python3 || true)
+python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null || true) # not a wrapper of it
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -59,11 +59,8 @@ void zl_keep(zl_account *acc)
     }
 }
 
-void zl_take_more(zl_account *acc, const zl_bag *bag, uint64_t times)
+void zl_take_part(zl_account *acc, const zl_bag *bag, uint64_t times)
 {
-    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
-        acc->total[r] = zl_add(acc->total[r], zl_mul(times, bag->total[r]));
-    }
     if (acc->now.count == ZL_PARTS_MAX) {
         acc->total[ZL_REQUESTED] = acc->total[ZL_GRANTED] = ZL_POISON;
         return;

@@ -15,6 +15,8 @@
 #ifndef ZL_ACCOUNT_H
 #define ZL_ACCOUNT_H
 
+#include <stdbool.h>
+
 #include "predict/form.h"
 #include "zeroledger/ledger.h"
 #include "zeroledger/vocab.h"
@@ -82,11 +84,23 @@ void zl_account_open(zl_account *acc, const zl_book *book, zl_cell *cell);
 void zl_begin(zl_account *acc);
 /* Every moment from now on starts with what has been taken since zl_begin. */
 void zl_keep(zl_account *acc);
-void zl_take_more(zl_account *acc, const zl_bag *bag, uint64_t times);
+/* Only the peaks are wanted, not what they consist of: totals are all that has to be kept. */
+static inline bool zl_only_peaks(const zl_account *acc)
+{
+    return acc->cell == NULL && acc->most == NULL;
+}
+/* Remembers what a moment consists of. */
+void zl_take_part(zl_account *acc, const zl_bag *bag, uint64_t times);
 static inline void zl_take(zl_account *acc, const zl_bag *bag, uint64_t times)
 {
-    if (times != 0 && bag->count != 0) {
-        zl_take_more(acc, bag, times);
+    if (times == 0 || bag->count == 0) {
+        return;
+    }
+    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
+        acc->total[r] = zl_add(acc->total[r], zl_mul(times, bag->total[r]));
+    }
+    if (!zl_only_peaks(acc)) {
+        zl_take_part(acc, bag, times);
     }
 }
 /* Compares the moment with the peak so far (the first of equals stays) and starts the next one; the

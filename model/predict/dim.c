@@ -40,6 +40,7 @@ void zl_dims_model(const zl_model *model, zl_dims *out)
     n[dim_scalars] = 64;
     n[dim_tile] = 256;
     n[dim_mib] = UINT64_C(1) << 20;
+    n[dim_sums] = 1024;
     n[dim_workspace] = UINT64_C(32) << 20;
     n[dim_C] = model->width;
     n[dim_L] = model->layers;

@@ -40,6 +40,7 @@
     X(scalars, "64", "scalars")                                                                    \
     X(tile, "256", "rows of a tile")                                                               \
     X(mib, "2^20", "one MiB")                                                                      \
+    X(sums, "1024", "partial sums")                                                                \
     X(workspace, "32·2^20", "the cuBLASLt workspace")                                              \
     X(unit_embed, "E_embed", "elements of the embedding unit, padding included")                   \
     X(unit_block, "E_block", "elements of a block unit, padding included")                         \

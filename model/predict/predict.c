@@ -1,6 +1,7 @@
 #include "zeroledger/predict.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +99,8 @@ static zl_status plan_init(const zl_run *run, zl_plan *plan, zl_err *err)
                        zl_framework_name(run->framework));
     }
     const zl_family_def *family = zl_family_get(run->model.family);
-    memset(plan, 0, sizeof *plan);
+    memset(plan, 0, offsetof(zl_plan, book));
+    plan->book.count = 0;
     plan->run = run;
     zl_dims_run(run, &plan->dims);
     plan->book.dims = &plan->dims;

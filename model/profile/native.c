@@ -28,6 +28,7 @@ static void emit_const_and_work(zl_plan *p)
     }
     if (p->run->backend == ZL_BACKEND_CUDA) {
         zl_emit(&p->book, &p->rest, ZL_BUF_WORK_CUDA_GEMM, dim_one, ZL_FORM(dim_workspace));
+        zl_emit(&p->book, &p->rest, ZL_BUF_WORK_CUDA_SUMS, dim_one, ZL_FORM(dim_sums, dim_f64));
         return;
     }
     if (p->run->precision != ZL_PRECISION_FP32) {

@@ -38,7 +38,7 @@ static void close_bare(const pass *s, const char *where, const char *what)
 /* Where only the peak is wanted, an instant that another one covers can be passed over. */
 static bool passed_over(const pass *s, int at)
 {
-    return s->acc->cell == NULL && s->acc->most == NULL && (s->p->covered >> at & 1) != 0;
+    return zl_only_peaks(s->acc) && (s->p->covered >> at & 1) != 0;
 }
 
 /* Saved bytes grow with every block, so the last block holds the maximum of every instant. */
@@ -131,14 +131,14 @@ static void embed_backward(pass *s)
     close_bare(s, "embedding", "gradients handed to the reduction");
 }
 
-/* Going down the blocks, saved bytes fall, gradients grow, and landings grow until the slots are
- * used up: every buffer and every total is affine in the block between these knots, so no other
- * block can hold a maximum that one of them does not. */
+/* Going down the blocks, saved bytes fall, gradients grow, and in later micro-steps landings grow
+ * until the slots are used up: every buffer and every total is affine in the block between these
+ * knots, so no other block can hold a maximum that one of them does not. */
 void zl_native_backward(const zl_plan *p, bool first, bool states, zl_account *acc)
 {
     const uint64_t layers = p->dims.n[dim_L];
     const uint64_t slots = p->dims.n[dim_reduce_slots];
-    const uint64_t knot[] = {0, slots - 1, slots, layers - 1};
+    const uint64_t knot[] = {0, first ? 0 : slots - 1, first ? 0 : slots, layers - 1};
     pass s = {p, first, states, {0}, acc};
     head_backward(&s);
     uint64_t next = 0;

@@ -13,7 +13,6 @@
 typedef struct zl_plan {
     const zl_run *run;
     zl_dims dims;
-    zl_book book;
     zl_instant next_born;
     uint32_t covered;            /* bit i: another instant of the same pass has at least as much */
     zl_bag kept;                 /* saved activations of one block */
@@ -30,6 +29,7 @@ typedef struct zl_plan {
     zl_bag norm;
     zl_bag eval_at[ZL_AT_FWD_DONE]; /* what a block has live at a forward instant of eval */
     zl_bag eval_residual;
+    zl_book book; /* last: a plan begins with zeros, but for the entries of its book */
 } zl_plan;
 
 typedef struct zl_profile {

@@ -234,6 +234,23 @@ static void fewer_granted_than_requested_is_refused(void **state)
     zl_ledger_free(ledger);
 }
 
+/* Live at the exit is live within the visit. */
+static void an_end_above_the_peak_is_refused(void **state)
+{
+    (void)state;
+    zl_ledger *ledger = example();
+    zl_ledger *again = NULL;
+    zl_err err = {.status = ZL_OK};
+    zl_cell *cell = zl_ledger_cell(ledger, ZL_VISIT_COLD, ZL_PHASE_INIT);
+    cell->line[ZL_BUF_ACT_MID].bytes[ZL_REQUESTED] = (zl_amount){769, 0, 769};
+    cell->line[ZL_BUF_ACT_MID].bytes[ZL_GRANTED] = (zl_amount){1024, 0, 1024};
+    cell->kind_max[ZL_KIND_ACT][ZL_REQUESTED] = 769; /* 256 of param.unit are live at the end too */
+    save(ledger, "end.json");
+    assert_error(zl_ledger_load("end.json", &again, &err), &err, ZL_E_INPUT,
+                 "end adds up to 1025, above the requested peak 1024");
+    zl_ledger_free(ledger);
+}
+
 static void endless_lists_of_nothing_are_refused(void **state)
 {
     (void)state;
@@ -274,6 +291,7 @@ int main(void)
         cmocka_unit_test(beyond_2_to_53_is_written_exactly_and_refused_on_reading),
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(fewer_granted_than_requested_is_refused),
+        cmocka_unit_test(an_end_above_the_peak_is_refused),
         cmocka_unit_test(endless_lists_of_nothing_are_refused),
         cmocka_unit_test(unreadable_files_are_named),
     };

@@ -126,6 +126,21 @@ static void an_unknown_name_suggests_the_nearest(void **state)
     assert_error(zl_model_load("", &model, &err), &err, ZL_E_USAGE, "unknown model ''");
 }
 
+/* "./././..." is the folder that we are in, in any number of characters. */
+static void a_folder_without_room_for_a_name_is_refused(void **state)
+{
+    (void)state;
+    char path[4095];
+    zl_model model;
+    zl_err err = {.status = ZL_OK};
+    memset(path, '/', sizeof path);
+    for (size_t i = 0; i < sizeof path; i += 2) {
+        path[i] = '.';
+    }
+    path[sizeof path - 1] = '\0';
+    assert_error(zl_model_load(path, &model, &err), &err, ZL_E_INPUT, "is too long; move it");
+}
+
 static void impossible_shapes_are_refused(void **state)
 {
     (void)state;
@@ -151,6 +166,7 @@ static void impossible_shapes_are_refused(void **state)
         {.model = llama, .part = "head dim must be even"},
         {.model = llama, .part = "rope theta must be a positive"},
         {.model = llama, .part = "activation must be swiglu"},
+        {.model = gpt2, .part = "qkv_bias, out_bias and mlp_bias must be true"},
     };
     zl_model m[COUNT_OF(bad)];
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
@@ -167,6 +183,7 @@ static void impossible_shapes_are_refused(void **state)
     m[10].head_dim = 127;
     m[11].rope_theta = -1.0;
     m[12].activation = ZL_ACT_GELU;
+    m[13].out_bias = false;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         err = (zl_err){.status = ZL_OK};
         assert_error(zl_model_check(&m[i], &err), &err, ZL_E_INPUT, bad[i].part);
@@ -191,6 +208,7 @@ int main(void)
         cmocka_unit_test(every_preset_is_listed_and_valid),
         cmocka_unit_test(tiny_presets_train_on_bytes),
         cmocka_unit_test(an_unknown_name_suggests_the_nearest),
+        cmocka_unit_test(a_folder_without_room_for_a_name_is_refused),
         cmocka_unit_test(impossible_shapes_are_refused),
         cmocka_unit_test(families_and_activations_have_names),
     };

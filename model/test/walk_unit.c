@@ -110,6 +110,7 @@ static void init_work(zl_walk_state *w)
 {
     if (w->run->backend == ZL_BACKEND_CUDA) {
         zl_walk_alloc(w, ZL_BUF_WORK_CUDA_GEMM, nobody, zl_prod(32, 1024, 1024));
+        zl_walk_alloc(w, ZL_BUF_WORK_CUDA_SUMS, nobody, zl_prod(1024, 8));
         return;
     }
     if (w->run->precision != ZL_PRECISION_FP32) {

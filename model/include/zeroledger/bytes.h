@@ -35,10 +35,11 @@ static inline uint64_t zl_sub(uint64_t a, uint64_t b)
 static inline uint64_t zl_mul(uint64_t a, uint64_t b)
 {
     uint64_t product;
-    if (a == ZL_POISON || b == ZL_POISON || __builtin_mul_overflow(a, b, &product)) {
+    if (__builtin_mul_overflow(a, b, &product)) {
         return ZL_POISON;
     }
-    return product;
+    /* Poison overflows or stays poison, but for a factor 0. */
+    return product == 0 && (a == ZL_POISON || b == ZL_POISON) ? ZL_POISON : product;
 }
 
 /* Smallest q with q * b >= a; division by zero is poison. */

@@ -1,0 +1,3 @@
+mkdir empty bin
+cp "$ZL" bin/zl
+PATH=:empty bin/zl help train

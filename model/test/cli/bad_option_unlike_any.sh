@@ -1,0 +1,1 @@
+zl predict --completely-different 3

@@ -1,0 +1,1 @@
+zl predict -m gpt2

@@ -1,0 +1,2 @@
+# Two dashes end the options.
+zl list --format csv -- frameworks
