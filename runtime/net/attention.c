@@ -24,7 +24,7 @@ static zr_attn_args attn_args(const zr_net *net, uint64_t l)
         .causal = !bert,
         .lengths = bert ? zr_ptr(&net->pass, ZL_BUF_INPUT_LENGTHS) : NULL,
         .scale = (float)(1.0 / sqrt((double)d->D)),
-        .dropout = (float)net->run->dropout,
+        .dropout = (float)zr_dropout_rate(net),
         .rng = zr_mask(net, l, ZR_PLACE_PROBS, d->B * d->H * d->T * d->T),
         .qkv = zr_ptr(b, ZL_BUF_ACT_QKV),
         .out = zr_ptr(b, ZL_BUF_ACT_ATTN),
@@ -59,7 +59,7 @@ static zl_status eager_forward(zr_net *net, uint64_t l, zl_err *err)
     const zr_dims *d = &net->dim;
     zr_scope *b = &net->block[l];
     ZL_TRY(zr_take(net, b, ZL_BUF_ACT_PROBS, square(net), err));
-    if (net->run->dropout > 0.0) {
+    if (zr_dropout_rate(net) > 0.0) {
         ZL_TRY(zr_take(net, &net->pass, ZL_BUF_TEMP_PROBS, square(net), err));
     }
     ZL_TRY(zr_take(net, b, ZL_BUF_ACT_ATTN, ZR_SHAPE(net->dtype, d->R, d->A), err));
@@ -101,11 +101,11 @@ static zl_status drop_probs(zr_net *net, const zr_attn_args *a, zl_err *err)
 
 static zl_status eager_backward(zr_net *net, uint64_t l, zl_err *err)
 {
-    if (net->run->dropout > 0.0) {
+    if (zr_dropout_rate(net) > 0.0) {
         ZL_TRY(zr_take(net, &net->pass, ZL_BUF_TEMP_PROBS, square(net), err));
     }
     zr_attn_args args = attn_args(net, l);
-    if (net->run->dropout > 0.0) {
+    if (zr_dropout_rate(net) > 0.0) {
         ZL_TRY(drop_probs(net, &args, err));
     }
     ZL_TRY(zr_did(zr_eager_backward_values(&args, net->stream), "eager_backward_values", err));

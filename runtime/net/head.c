@@ -46,7 +46,7 @@ typedef struct classes {
     uint64_t rows;
     uint64_t V;
     const void *hidden; /* (rows, C) */
-    void *dhidden;      /* (rows, C) */
+    void *dhidden;      /* (rows, C); the three gradients are NULL in eval */
     void *logits;       /* (rows, V), then their gradient */
     const int32_t *targets;
     float *losses;
@@ -84,7 +84,7 @@ static zl_status loss(zr_net *net, const classes *c, zl_err *err)
         .logits = c->logits,
         .loss = c->losses,
         .scale = c->scale,
-        .gradient = true,
+        .gradient = !net->eval,
     };
     return zr_did(zr_cross_entropy(&args, net->stream), "cross_entropy", err);
 }
@@ -136,6 +136,9 @@ static zl_status classify(zr_net *net, const classes *c, zl_err *err)
 {
     ZL_TRY(logits(net, c, err));
     ZL_TRY(loss(net, c, err));
+    if (net->eval) {
+        return ZL_OK;
+    }
     ZL_TRY(weight_gradient(net, c, err));
     return input_gradient(net, c, err);
 }
@@ -153,40 +156,46 @@ static classes tokens_from(zr_net *net, uint64_t first)
     const uint64_t unit = net->run->model.tied ? 0 : head;
     const zr_role role = net->run->model.tied ? ZR_TOKEN_TABLE : ZR_OUTPUT_W;
     const uint64_t at = zl_mul(first, d->C);
-    return (classes){
+    classes c = {
         .rows = zl_min(d->M, d->R - first),
         .V = d->V,
         .hidden = zr_zero_at(zr_ptr(zr_head_scope(net), ZL_BUF_ACT_LNF), at, net->dtype),
-        .dhidden = zr_zero_at(zr_ptr(&net->pass, ZL_BUF_TEMP_DHEAD), at, net->dtype),
         .logits = zr_ptr(&net->pass, ZL_BUF_LOGITS_TOKENS),
         .targets = (const int32_t *)zr_ptr(&net->pass, ZL_BUF_INPUT_TARGETS) + first,
         .losses = losses_at(net, first),
         .scale = net->loss_scale,
         .matrix = zr_zero_weight(net->zero, unit, role),
-        .dmatrix = zr_zero_gradient(net->zero, unit, role),
         .bias = zr_zero_weight(net->zero, head, ZR_OUTPUT_B),
-        .dbias = zr_zero_gradient(net->zero, head, ZR_OUTPUT_B),
     };
+    if (!net->eval) {
+        c.dhidden = zr_zero_at(zr_ptr(&net->pass, ZL_BUF_TEMP_DHEAD), at, net->dtype);
+        c.dmatrix = zr_zero_gradient(net->zero, unit, role);
+        c.dbias = zr_zero_gradient(net->zero, head, ZR_OUTPUT_B);
+    }
+    return c;
 }
 
 static classes next_sentences(zr_net *net)
 {
     const zr_dims *d = &net->dim;
     const uint64_t head = zl_add(d->L, 1);
-    return (classes){
+    classes c = {
         .rows = d->B,
         .V = 2,
         .hidden = zr_ptr(zr_head_scope(net), ZL_BUF_ACT_POOLED),
-        .dhidden = zr_ptr(&net->pass, ZL_BUF_TEMP_DPOOLED),
         .logits = zr_ptr(&net->pass, ZL_BUF_LOGITS_NEXT),
         .targets = zr_ptr(&net->pass, ZL_BUF_INPUT_NEXT),
         .losses = losses_at(net, d->R),
         .scale = net->next_scale,
         .matrix = zr_zero_weight(net->zero, head, ZR_NEXT_W),
-        .dmatrix = zr_zero_gradient(net->zero, head, ZR_NEXT_W),
         .bias = zr_zero_weight(net->zero, head, ZR_NEXT_B),
-        .dbias = zr_zero_gradient(net->zero, head, ZR_NEXT_B),
     };
+    if (!net->eval) {
+        c.dhidden = zr_ptr(&net->pass, ZL_BUF_TEMP_DPOOLED);
+        c.dmatrix = zr_zero_gradient(net->zero, head, ZR_NEXT_W);
+        c.dbias = zr_zero_gradient(net->zero, head, ZR_NEXT_B);
+    }
+    return c;
 }
 
 static zl_status sum_losses(zr_net *net, uint64_t first, uint64_t count, enum zr_scalar scalar,
@@ -215,20 +224,27 @@ static zl_status next_losses(zr_net *net, zl_err *err)
     return sum_losses(net, d->R, d->B, ZR_SCALAR_NEXT_LOSS, err);
 }
 
+static zl_status take_next_buffers(zr_net *net, zl_err *err)
+{
+    const zr_dims *d = &net->dim;
+    zr_scope *p = &net->pass;
+    ZL_TRY(zr_take(net, p, ZL_BUF_LOGITS_NEXT, ZR_SHAPE(net->dtype, d->B, 2), err));
+    return net->eval ? ZL_OK
+                     : zr_take(net, p, ZL_BUF_TEMP_DPOOLED, ZR_SHAPE(net->dtype, d->B, d->C), err);
+}
+
 static zl_status take_buffers(zr_net *net, zl_err *err)
 {
     const zr_dims *d = &net->dim;
     zr_scope *p = &net->pass;
     const bool pooler = net->run->model.pooler;
     const uint64_t losses = pooler ? zl_add(d->R, d->B) : d->R;
-    ZL_TRY(zr_take(net, p, ZL_BUF_TEMP_DHEAD, ZR_SHAPE(net->dtype, d->R, d->C), err));
+    if (!net->eval) {
+        ZL_TRY(zr_take(net, p, ZL_BUF_TEMP_DHEAD, ZR_SHAPE(net->dtype, d->R, d->C), err));
+    }
     ZL_TRY(zr_take(net, p, ZL_BUF_TEMP_LOSSES, ZR_SHAPE(ZL_F32, losses), err));
     ZL_TRY(zr_take(net, p, ZL_BUF_LOGITS_TOKENS, ZR_SHAPE(net->dtype, d->M, d->V), err));
-    if (pooler) {
-        ZL_TRY(zr_take(net, p, ZL_BUF_LOGITS_NEXT, ZR_SHAPE(net->dtype, d->B, 2), err));
-        ZL_TRY(zr_take(net, p, ZL_BUF_TEMP_DPOOLED, ZR_SHAPE(net->dtype, d->B, d->C), err));
-    }
-    return ZL_OK;
+    return pooler ? take_next_buffers(net, err) : ZL_OK;
 }
 
 zl_status zr_head_losses(zr_net *net, zl_err *err)

@@ -5,10 +5,8 @@
 #include <stdlib.h>
 
 #include "net/parts.h"
+#include "net/work.h"
 #include "zeroledger/bytes.h"
-
-/* docs/schedule.md, init: a fixed size, whatever the model. */
-static const uint64_t REDUCE_SCRATCH = (uint64_t)1 << 20;
 
 const zr_family *zr_family_of(zl_family family)
 {
@@ -123,37 +121,40 @@ zl_status zr_net_init(zr_net *net, zl_err *err)
     return ZL_OK;
 }
 
-static zl_status build_constants(zr_net *net, zl_err *err)
+static bool rotates(const zr_net *net)
+{
+    return net->run->model.family == ZL_FAMILY_LLAMA;
+}
+
+static zl_status take_constants(zr_net *net, zl_err *err)
 {
     const zr_dims *d = &net->dim;
     zr_scope *c = &net->constant;
     ZL_TRY(zr_take(net, c, ZL_BUF_CONST_SCALARS, ZR_DOUBLES(ZR_SCALAR_COUNT), err));
+    return rotates(net) ? zr_take(net, c, ZL_BUF_CONST_ROPE, ZR_SHAPE(ZL_F32, d->T, d->D), err)
+                        : ZL_OK;
+}
+
+static zl_status fill_constants(zr_net *net, zl_err *err)
+{
+    const zr_dims *d = &net->dim;
+    zr_scope *c = &net->constant;
     /* All bits zero are 0.0 in either width. */
     ZL_TRY(zr_did(zr_fill(zr_ptr(c, ZL_BUF_CONST_SCALARS), zl_mul(2, ZR_SCALAR_COUNT), ZL_F32, 0.0F,
                           net->stream),
                   "fill", err));
-    if (net->run->model.family != ZL_FAMILY_LLAMA) {
-        return ZL_OK;
-    }
-    ZL_TRY(zr_take(net, c, ZL_BUF_CONST_ROPE, ZR_SHAPE(ZL_F32, d->T, d->D), err));
-    return zr_did(zr_rope_table(zr_ptr(c, ZL_BUF_CONST_ROPE), zr_u32(d->T), zr_u32(d->D),
-                                net->run->model.rope_theta, net->stream),
-                  "rope_table", err);
+    return rotates(net) ? zr_did(zr_rope_table(zr_ptr(c, ZL_BUF_CONST_ROPE), zr_u32(d->T),
+                                               zr_u32(d->D), net->run->model.rope_theta,
+                                               net->stream),
+                                 "rope_table", err)
+                        : ZL_OK;
 }
 
 zl_status zr_net_build(zr_net *net, zl_err *err)
 {
-    zr_scope *c = &net->constant;
-    ZL_TRY(build_constants(net, err));
-    if (net->dtype != ZL_F32) {
-        ZL_TRY(zr_take(net, c, ZL_BUF_WORK_HOST_GEMM,
-                       ZR_SHAPE(ZL_F32, 3, ZR_HOST_GEMM_TILE, ZR_HOST_GEMM_TILE), err));
-    }
-    if (net->zero->ranks > 1) {
-        ZL_TRY(zr_take(net, c, ZL_BUF_WORK_HOST_REDUCE, REDUCE_SCRATCH, err));
-        zr_comm_set_scratch(net->zero->comm, zr_ptr(c, ZL_BUF_WORK_HOST_REDUCE), REDUCE_SCRATCH);
-    }
-    return ZL_OK;
+    ZL_TRY(take_constants(net, err));
+    ZL_TRY(zr_work_build(net, err)); /* kernels need its stream */
+    return fill_constants(net, err);
 }
 
 void zr_net_drop_pass(zr_net *net)
@@ -167,6 +168,7 @@ void zr_net_drop_pass(zr_net *net)
 void zr_net_release(zr_net *net)
 {
     zr_net_drop_pass(net);
+    zr_work_release(net);
     zr_drop_all(net, &net->constant);
     free(net->block);
     *net = (zr_net){.block = NULL};

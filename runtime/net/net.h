@@ -76,12 +76,14 @@ struct zr_net {
     zl_dtype dtype;
     zl_dtype gdtype;
     zr_scope constant; /* const.*, work.* */
+    zr_mem work;       /* of the products: borrowed from constant, zeroed if they need none */
     zr_scope pass;     /* inputs, temporaries, act.embed */
     zr_scope
         *block; /* (L + 1): block l's own and the residual entering it; the last one: the head's */
     uint64_t micro;   /* micro-steps begun since the start of the run: numbers the dropout masks */
     float loss_scale; /* of the gradient of each token's loss */
     float next_scale; /* of the gradient of each next-sentence loss */
+    bool eval;        /* this forward has no gradients and no dropout, and keeps nothing */
 };
 
 const zr_family *zr_family_of(zl_family family);

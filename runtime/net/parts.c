@@ -35,7 +35,8 @@ void *zr_ptr(const zr_scope *scope, zl_buf buf)
 
 zl_buf zr_residual(const zr_net *net)
 {
-    return net->run->recompute == ZL_RECOMPUTE_FULL ? ZL_BUF_CKPT_RESIDUAL : ZL_BUF_ACT_RESIDUAL;
+    const bool kept = !net->eval && net->run->recompute == ZL_RECOMPUTE_FULL;
+    return kept ? ZL_BUF_CKPT_RESIDUAL : ZL_BUF_ACT_RESIDUAL;
 }
 
 zr_scope *zr_head_scope(zr_net *net)
@@ -65,9 +66,8 @@ zr_linear zr_block_linear(const zr_net *net, uint64_t l, zr_role weight)
 
 zl_status zr_product(zr_net *net, zr_gemm_args args, zl_err *err)
 {
-    const zr_mem *work = &net->constant.mem[ZL_BUF_WORK_HOST_GEMM];
-    args.work = work->ptr;
-    args.work_bytes = work->bytes;
+    args.work = net->work.ptr;
+    args.work_bytes = net->work.bytes;
     args.alpha = 1.0F;
     args.bias_dtype = net->dtype;
     return zr_did(zr_gemm(&args, net->stream), "gemm", err);
@@ -147,7 +147,7 @@ static zl_status dropout(zr_net *net, zr_rng rng, const void *residual, const vo
     const zr_dropout_args args = {
         .dtype = net->dtype,
         .count = net->dim.R * net->dim.C,
-        .p = (float)net->run->dropout,
+        .p = (float)zr_dropout_rate(net),
         .rng = rng,
         .residual = residual,
         .in = in,
@@ -163,8 +163,8 @@ static zr_rng stream_mask(const zr_net *net, uint64_t l, zr_place place)
 
 zl_status zr_drop_in_place(zr_net *net, uint64_t l, zr_place place, void *x, zl_err *err)
 {
-    return net->run->dropout > 0.0 ? dropout(net, stream_mask(net, l, place), NULL, x, x, err)
-                                   : ZL_OK;
+    return zr_dropout_rate(net) > 0.0 ? dropout(net, stream_mask(net, l, place), NULL, x, x, err)
+                                      : ZL_OK;
 }
 
 zr_branch zr_attention_branch(const zr_net *net, uint64_t l)
@@ -191,7 +191,7 @@ zl_status zr_branch_forward(zr_net *net, const zr_branch *branch, const void *re
 {
     const void *x = zr_ptr(&net->block[branch->l], branch->x);
     const uint64_t bytes = ZR_SHAPE(net->dtype, net->dim.R, net->dim.C);
-    if (!(net->run->dropout > 0.0)) {
+    if (!(zr_dropout_rate(net) > 0.0)) {
         ZL_TRY(zr_take(net, to, result, bytes, err));
         return zr_linear_forward(net, &branch->lin, x, residual, zr_ptr(to, result), err);
     }
@@ -210,7 +210,7 @@ zl_status zr_branch_backward(zr_net *net, const zr_branch *branch, zl_err *err)
     const zr_linear *lin = &branch->lin;
     zr_scope *b = &net->block[branch->l];
     const void *dy = zr_ptr(&net->pass, ZL_BUF_TEMP_DRESIDUAL);
-    if (net->run->dropout > 0.0) {
+    if (zr_dropout_rate(net) > 0.0) {
         ZL_TRY(zr_take(net, &net->pass, ZL_BUF_TEMP_DBRANCH,
                        ZR_SHAPE(net->dtype, net->dim.R, net->dim.C), err));
         void *masked = zr_ptr(&net->pass, ZL_BUF_TEMP_DBRANCH);

@@ -25,13 +25,19 @@ void zr_drop(zr_net *net, zr_scope *scope, zl_buf buf);
 void zr_drop_all(zr_net *net, zr_scope *scope);
 void *zr_ptr(const zr_scope *scope, zl_buf buf); /* NULL if it is not live */
 
-/* act.residual, or ckpt.residual under full recompute: the name, and the live buffer in a scope. */
+/* act.residual, or ckpt.residual if training under full recompute: the name, and the live buffer in
+ * a scope. */
 zl_buf zr_residual(const zr_net *net);
 zr_scope *zr_head_scope(zr_net *net);
 
 static inline bool zr_selective(const zr_net *net)
 {
-    return net->run->recompute == ZL_RECOMPUTE_SELECTIVE;
+    return !net->eval && net->run->recompute == ZL_RECOMPUTE_SELECTIVE;
+}
+
+static inline double zr_dropout_rate(const zr_net *net)
+{
+    return net->eval ? 0.0 : net->run->dropout;
 }
 
 static inline uint32_t zr_u32(uint64_t x)
@@ -140,7 +146,7 @@ ZL_NODISCARD zl_status zr_attention_backward(zr_net *net, uint64_t l, zl_err *er
 ZL_NODISCARD zl_status zr_tables_forward(zr_net *net, void *out, zl_err *err);
 ZL_NODISCARD zl_status zr_tables_backward(zr_net *net, const void *dout, zl_err *err);
 /* Steps 4.4 to 4.6 of forward on act.lnf: temp.dhead, temp.losses, the logits chunk by chunk; sums
- * of the losses go to const.scalars. */
+ * of the losses go to const.scalars. In eval no gradient, and none of its buffers. */
 ZL_NODISCARD zl_status zr_head_losses(zr_net *net, zl_err *err);
 
 enum zr_scalar { ZR_SCALAR_LOSS, ZR_SCALAR_NEXT_LOSS, ZR_SCALAR_FLAG, ZR_SCALAR_COUNT = 64 };

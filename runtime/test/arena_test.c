@@ -36,8 +36,8 @@ static void check_arena(const zr_arena *arena)
         }
         at += arena->block[i].size;
     }
-    assert_int_equal(at, arena->accessible);
-    assert_int_equal(arena->accessible % ((uint64_t)2 << 20), 0);
+    assert_int_equal(at, arena->memory.accessible);
+    assert_int_equal(arena->memory.accessible % ((uint64_t)2 << 20), 0);
 }
 
 enum { HELD = 200 };
@@ -63,7 +63,7 @@ static void play(zr_arena *arena, uint64_t seed, uint64_t *offset, size_t count)
             assert_true(zr_arena_take(arena, size[slot], &p));
             held[slot] = p;
             memset(p, (int)slot, (size_t)size[slot]);
-            offset[i] = (uint64_t)(held[slot] - arena->base);
+            offset[i] = (uint64_t)(held[slot] - arena->memory.base);
             assert_int_equal(offset[i] % 256, 0);
         }
         check_arena(arena);
@@ -111,8 +111,8 @@ static void arena_prefers_the_smallest_hole(void **state)
     assert_true(zr_arena_give(&arena, p[2]));
     void *q;
     assert_true(zr_arena_take(&arena, 300, &q));
-    assert_ptr_equal(q, arena.base + 1280);
-    assert_false(zr_arena_give(&arena, arena.base + 256));
+    assert_ptr_equal(q, arena.memory.base + 1280);
+    assert_false(zr_arena_give(&arena, arena.memory.base + 256));
     assert_false(zr_arena_give(&arena, &err));
     zr_arena_release(&arena);
 }

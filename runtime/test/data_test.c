@@ -260,8 +260,60 @@ static void unfit_files_are_refused(void **state)
     (void)snprintf(path, sizeof(path), "%s/none", folder);
     expect_error(&run, ZR_TOKENS_AUTO, ZL_E_INPUT, "No such file");
     write_text();
+    write_file("short", "12345678901234567890123456789012345678901", 41);
+    run.eval = true;
+    expect_error(&run, ZR_TOKENS_AUTO, ZL_E_INPUT,
+                 "41 tokens, and to hold some out for --eval takes 42");
+    write_text();
     run.model.vocab = 255;
     expect_error(&run, ZR_TOKENS_AUTO, ZL_E_USAGE, "need a vocabulary of 256, the model has 255");
+}
+
+/* 1000 tokens, sequences of 20: the last 100 are held out. Byte i of the text is i * 37 mod 251, so
+ * a token tells its place, modulo 251; 900 to 999 are 147 to 246 there. */
+static void evaluation_has_a_side_of_its_own(void **state)
+{
+    (void)state;
+    write_text();
+    static arrays a;
+    bool crossed = false;
+    for (int family = 0; family < ZL_FAMILY_COUNT; family++) {
+        const zl_run run = run_of((zl_family)family, 1, MOST, 1);
+        for (uint64_t step = 0; step < 20; step++) {
+            read_batch(&run, (zr_data_options){.seed = 3}, step, ZR_EVAL_BATCH, &a, 0);
+            for (size_t i = 0; i < (size_t)MOST * SEQ; i++) {
+                const int32_t token = a.tokens[i] == 256 ? a.targets[i] : a.tokens[i];
+                /* 37 x 95 = 14 x 251 + 1 */
+                assert_in_range(token * 95 % 251, 147, 246);
+            }
+            read_batch(&run, (zr_data_options){.seed = 3}, step, 0, &a, 0);
+            for (size_t i = 0; i < (size_t)MOST * SEQ; i++) {
+                crossed = crossed || a.tokens[i] == 37 * 50 % 251;
+            }
+        }
+    }
+    assert_true(crossed); /* training is elsewhere: 50, 301, 552 or 803 */
+}
+
+/* The windows go on where they stopped, whoever takes them: 3 steps of 2 ranks of 2 sequences are
+ * 12 windows; then one rank of 6 takes windows 12 to 17, as it would in its own step 2. */
+static void training_goes_on_behind_the_windows_taken(void **state)
+{
+    (void)state;
+    write_text();
+    static arrays want;
+    static arrays have;
+    const zl_run run = run_of(ZL_FAMILY_GPT2, 1, 6, 1);
+    read_batch(&run, (zr_data_options){.seed = 9}, 2, 0, &want, 0);
+    zl_err err = {0};
+    zr_data data;
+    const zr_data_options options = {.path = path, .seed = 9, .run = &run};
+    assert_int_equal(zr_data_init(&data, &options, &err), ZL_OK);
+    zr_data_seek(&data, 3, 12);
+    zr_batch batch = {have.tokens, have.targets, have.types, have.lengths, have.next};
+    assert_int_equal(zr_data_next(&data, 3, 0, &batch, &err), ZL_OK);
+    zr_data_release(&data);
+    assert_memory_equal(want.tokens, have.tokens, (size_t)6 * SEQ * sizeof(int32_t));
 }
 
 static int make_folder(void **state)
@@ -290,6 +342,8 @@ int main(void)
         cmocka_unit_test(masks_have_an_exact_count),
         cmocka_unit_test(a_next_sentence_continues_or_does_not),
         cmocka_unit_test(lengths_vary_between_half_and_whole),
+        cmocka_unit_test(evaluation_has_a_side_of_its_own),
+        cmocka_unit_test(training_goes_on_behind_the_windows_taken),
         cmocka_unit_test(ids_are_little_endian_and_checked),
         cmocka_unit_test(unfit_files_are_refused),
     };

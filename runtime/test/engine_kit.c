@@ -102,6 +102,10 @@ zl_status kit_next(void *context, uint64_t step, uint64_t micro, zr_batch *batch
     (void)err;
     const kit_data *data = context;
     const zl_run *run = data->run;
+    if (micro == ZR_EVAL_BATCH) {
+        step++;
+        micro = 0;
+    }
     const uint64_t before = ((step * run->accumulation + micro) * run->ranks + data->rank);
     for (uint64_t b = 0; b < run->micro_batch; b++) {
         fill(run, before * run->micro_batch + b, b, batch);
@@ -109,7 +113,39 @@ zl_status kit_next(void *context, uint64_t step, uint64_t micro, zr_batch *batch
     return ZL_OK;
 }
 
+static zr_save *open_save(const zl_run *run, zr_comm *comm, const kit_start *start)
+{
+    zl_err err = {0};
+    zr_save *save = NULL;
+    const zr_save_options options = {.root = start->root,
+                                     .keep = start->keep == 0 ? 2 : start->keep,
+                                     .run = run,
+                                     .seed = 7,
+                                     .comm = comm};
+    if (run->save) {
+        must(zr_save_folder(start->root, &err), &err);
+        must(zr_save_new(&options, &save, &err), &err);
+    }
+    return save;
+}
+
+static zr_resume *open_resume(const zl_run *run, const kit_start *start)
+{
+    zl_err err = {0};
+    zr_resume *resume = NULL;
+    const zr_resume_want want = {.run = run, .seed = 7};
+    if (start->resume != NULL) {
+        must(zr_resume_open(start->resume, &want, &resume, &err), &err);
+    }
+    return resume;
+}
+
 kit_rig kit_open(const zl_run *run, zr_comm *comm)
+{
+    return kit_open_at(run, comm, &(kit_start){.keep = 0});
+}
+
+kit_rig kit_open_at(const zl_run *run, zr_comm *comm, const kit_start *start)
 {
     kit_rig rig = {.data = {run, comm == NULL ? 0 : zr_comm_rank(comm)}};
     zl_err err = {0};
@@ -118,6 +154,8 @@ kit_rig kit_open(const zl_run *run, zr_comm *comm)
         comm = rig.own;
     }
     must(zr_track_new(&(zr_track_options){.poison = true}, &rig.track, &err), &err);
+    rig.save = open_save(run, comm, start);
+    zr_resume *resume = open_resume(run, start);
     const zr_engine_options options = {
         .run = run,
         .track = rig.track,
@@ -129,31 +167,43 @@ kit_rig kit_open(const zl_run *run, zr_comm *comm)
         .eps = 1e-8,
         .weight_decay = 0.1,
         .warmup = 2,
+        .loss_scale = start->loss_scale,
+        .save = rig.save,
+        .resume = resume,
     };
     must(zr_engine_new(&options, &rig.engine, &err), &err);
+    zr_resume_free(resume);
     return rig;
 }
 
 void kit_close(kit_rig *rig)
 {
     zr_engine_free(rig->engine);
+    zr_save_free(rig->save);
     assert_int_equal(zr_track_live(rig->track), 0);
     zr_comm_free(rig->own);
     zr_track_free(rig->track);
 }
 
-kit_result kit_train_on(zr_comm *comm, const zl_run *run, uint64_t steps)
+kit_result kit_steps(kit_rig *rig, uint64_t steps)
 {
-    kit_rig rig = kit_open(run, comm);
     kit_result result = {.steps = steps};
     zl_err err = {0};
     for (uint64_t i = 0; i < steps; i++) {
         zr_step_result r;
-        must(zr_engine_step(rig.engine, kit_next, &rig.data, &r, &err), &err);
+        must(zr_engine_step(rig->engine, kit_next, &rig->data, &r, &err), &err);
         result.loss[i] = r.loss;
         result.norm[i] = r.grad_norm;
+        result.eval[i] = r.eval_loss;
     }
-    must(zr_engine_hash(rig.engine, &result.hash, &err), &err);
+    must(zr_engine_hash(rig->engine, &result.hash, &err), &err);
+    return result;
+}
+
+kit_result kit_train_on(zr_comm *comm, const zl_run *run, uint64_t steps)
+{
+    kit_rig rig = kit_open(run, comm);
+    const kit_result result = kit_steps(&rig, steps);
     kit_close(&rig);
     return result;
 }

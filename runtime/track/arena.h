@@ -1,7 +1,6 @@
-/* One contiguous range of host memory, cut into granules and handed out by best fit.
+/* One contiguous range of memory, cut into granules and handed out by best fit.
  *
- * Address space is reserved once; pages become accessible in steps of 2 MiB, only when no free
- * block is large enough, and are never given back. The same sequence of calls always gives the same
+ * It grows in steps of 2 MiB, only when no free block is large enough, and nothing is given back. The same sequence of calls always gives the same
  * offsets. Bookkeeping lives outside the range and grows only with the number of blocks.
  *
  *     zr_arena arena;
@@ -19,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "track/memory.h"
 #include "zeroledger/error.h"
 
 typedef struct zr_block {
@@ -28,15 +28,11 @@ typedef struct zr_block {
 } zr_block;
 
 typedef struct zr_arena {
-    unsigned char *base;
+    zr_memory memory;
     uint64_t granule;
-    uint64_t reserved;   /* bytes of address space behind base */
-    uint64_t accessible; /* bytes of it that may be touched; never shrinks */
-    zr_block *block;     /* every block in address order: they cover [0, accessible) */
+    zr_block *block; /* every block in address order: they cover [0, memory.accessible) */
     size_t blocks;
     size_t block_room;
-    void *mapping; /* what munmap takes: base with its guard */
-    size_t mapping_size;
 } zr_arena;
 
 /* Reserves address space. The caller releases. */
@@ -54,8 +50,5 @@ bool zr_arena_reserve(zr_arena *arena, uint64_t bytes);
 
 /* End of the last live block: 0 if there is none. */
 uint64_t zr_arena_live_end(const zr_arena *arena);
-
-/* Memory that the machine could still give, in bytes; UINT64_MAX if it does not say. */
-uint64_t zr_machine_available(void);
 
 #endif

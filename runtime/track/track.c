@@ -26,27 +26,6 @@ struct zr_track {
     zl_cell cell[ZL_VISIT_COUNT][ZL_PHASE_COUNT];
 };
 
-/* A NaN in every floating-point type and a negative integer, so that whoever reads a buffer before
- * writing it computes nonsense that shows. */
-static const unsigned char poison_byte[2] = {0xf7, 0xff};
-
-static void poison_fill(unsigned char *p, uint64_t bytes)
-{
-    for (uint64_t i = 0; i < bytes; i++) {
-        p[i] = poison_byte[i % 2];
-    }
-}
-
-static bool poison_intact(const unsigned char *p, uint64_t from, uint64_t to)
-{
-    for (uint64_t i = from; i < to; i++) {
-        if (p[i] != poison_byte[i % 2]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static const char *phase_name(const zr_track *track)
 {
     return track->in_phase ? zl_phase_name(track->phase) : "no phase";
@@ -101,7 +80,7 @@ static zl_status out_of_memory(const zr_track *track, zl_buf what, uint64_t byte
                    "out of memory: buffer %s in %s (%s): requested %" PRIu64 " bytes, %" PRIu64
                    " available on this machine",
                    zl_buf_name(what), phase_name(track), visit_name(track), bytes,
-                   zr_machine_available());
+                   zr_memory_available());
 }
 
 zl_status zr_alloc(zr_track *track, zl_buf what, uint64_t bytes, zr_mem *out, zl_err *err)
@@ -121,7 +100,7 @@ zl_status zr_alloc(zr_track *track, zl_buf what, uint64_t bytes, zr_mem *out, zl
     zr_account_add(&track->account, what, bytes, granted);
     track->peak = zl_max(track->peak, track->account.total[ZL_GRANTED]);
     if (track->options.poison) {
-        poison_fill(p, granted);
+        zr_memory_poison(p, granted);
     }
     *out = (zr_mem){.ptr = p, .bytes = bytes, .buf = what};
     return ZL_OK;
@@ -148,12 +127,12 @@ void zr_free(zr_track *track, zr_mem *mem)
         return;
     }
     if (track->options.poison) {
-        if (poison_intact(mem->ptr, 0, mem->bytes)) {
+        if (zr_memory_poisoned(mem->ptr, 0, mem->bytes)) {
             misuse(track, mem->buf, "was freed untouched");
-        } else if (!poison_intact(mem->ptr, mem->bytes, granted)) {
+        } else if (!zr_memory_poisoned(mem->ptr, mem->bytes, granted)) {
             misuse(track, mem->buf, "was written beyond its end, noticed");
         }
-        poison_fill(mem->ptr, granted); /* whoever still reads it gets nonsense */
+        zr_memory_poison(mem->ptr, granted); /* whoever still reads it gets nonsense */
     }
     zr_account_sub(&track->account, mem->buf, mem->bytes, granted);
     *mem = (zr_mem){0};
@@ -172,7 +151,7 @@ void zr_phase_enter(zr_track *track, zl_visit visit, zl_phase phase)
         *track->options.beacon = ZR_BEACON(visit, phase);
     }
     if (phase == ZL_PHASE_STEP && !track->settled) {
-        track->before_step = track->arena.accessible;
+        track->before_step = track->arena.memory.accessible;
     }
     zr_account_enter(&track->account);
 }
@@ -188,7 +167,7 @@ static void settle(zr_track *track)
     const uint64_t live_end = zr_arena_live_end(&track->arena);
     track->settled = true;
     zr_arena_reserve(&track->arena, zl_add(live_end, transient));
-    track->settled_accessible = track->arena.accessible;
+    track->settled_accessible = track->arena.memory.accessible;
 }
 
 zl_status zr_phase_leave(zr_track *track, zl_err *err)
@@ -233,12 +212,12 @@ void zr_track_peak_reset(zr_track *track)
 
 uint64_t zr_track_late_growth(const zr_track *track)
 {
-    return track->settled ? track->arena.accessible - track->settled_accessible : 0;
+    return track->settled ? track->arena.memory.accessible - track->settled_accessible : 0;
 }
 
 zl_status zr_track_mark(zr_track *track, bool steady, zl_err *err)
 {
-    return zr_witness_mark(&track->witness, track->arena.base, track->arena.reserved, steady, err);
+    return zr_witness_mark(&track->witness, &track->arena.memory, steady, err);
 }
 
 zl_status zr_track_export(const zr_track *track, zl_ledger *out, zl_err *err)
@@ -253,7 +232,7 @@ zl_status zr_track_export(const zr_track *track, zl_ledger *out, zl_err *err)
     out->origin = ZL_ORIGIN_MEASURED;
     out->granule = ZR_GRANULE;
     out->witness = track->witness.seen;
-    out->witness.arena_reserved = track->arena.accessible;
+    out->witness.arena_reserved = track->arena.memory.accessible;
     memcpy(out->cell, track->cell, sizeof(out->cell));
     return ZL_OK;
 }

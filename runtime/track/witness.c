@@ -38,14 +38,15 @@ static void smaps_line(smaps_sum *sum, const char *line)
     }
 }
 
-zl_status zr_resident(const void *base, uint64_t size, uint64_t *out, zl_err *err)
+/* Resident bytes of the mappings inside the arena's range. */
+static zl_status resident_bytes(const zr_memory *memory, uint64_t *out, zl_err *err)
 {
     const int fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return zl_fail(err, ZL_E_RESOURCE, "/proc/self/smaps: %s", strerror(errno));
     }
-    const uint64_t begin = (uint64_t)(uintptr_t)base;
-    smaps_sum sum = {.begin = begin, .end = zl_add(begin, size)};
+    const uint64_t begin = (uint64_t)(uintptr_t)memory->base;
+    smaps_sum sum = {.begin = begin, .end = zl_add(begin, memory->reserved)};
     char text[8192];
     size_t held = 0;
     ssize_t got;
@@ -83,14 +84,13 @@ static uint64_t growth(uint64_t before, uint64_t now)
     return now > before ? now - before : 0;
 }
 
-zl_status zr_witness_mark(zr_witness *witness, const void *base, uint64_t size, bool steady,
-                          zl_err *err)
+zl_status zr_witness_mark(zr_witness *witness, const zr_memory *memory, bool steady, zl_err *err)
 {
     const uint64_t heap = heap_bytes(); /* before anything that could disturb it */
     uint64_t resident = 0;
-    ZL_TRY(zr_resident(base, size, &resident, err));
+    ZL_TRY(resident_bytes(memory, &resident, err));
     zl_witness *const seen = &witness->seen;
-    seen->present = true;
+    seen->present = heap > 0; /* a heap that the C library does not count witnesses nothing */
     seen->arena_resident = resident;
     if (!witness->started) {
         witness->started = true;

@@ -65,21 +65,23 @@ static zl_status check_values(const zr_engine *engine, zl_err *err)
     return model->pooler ? check_ids("next-sentence label", b->next, d->B, 0, 2, err) : ZL_OK;
 }
 
-static uint64_t count_targets(const zr_engine *engine)
+zl_status zr_batch_count(const zr_engine *engine, uint64_t *targets, zl_err *err)
 {
+    ZL_TRY(check_values(engine, err));
     uint64_t count = 0;
     for (uint64_t i = 0; i < engine->net.dim.R; i++) {
         count += engine->batch.targets[i] >= 0;
     }
-    return count;
+    *targets = count;
+    return ZL_OK;
 }
 
 /* Gradients are divided by the step's number of loss tokens as soon as they arise, so that number
  * is known from the first micro-step only if all have equally many. */
 zl_status zr_batch_check(zr_engine *engine, zl_err *err)
 {
-    ZL_TRY(check_values(engine, err));
-    const uint64_t count = count_targets(engine);
+    uint64_t count;
+    ZL_TRY(zr_batch_count(engine, &count, err));
     if (engine->micro == 0) {
         engine->targets = count;
     }

@@ -11,8 +11,9 @@
 
 #include "zeroledger/bytes.h"
 
-/* Independent sequences of random numbers, one per question asked about a window. */
-enum { ASK_WINDOW = 1, ASK_SECOND, ASK_CONTINUES, ASK_LENGTH, ASK_MASK };
+/* Independent sequences of random numbers, one per question asked about a window; evaluation asks
+ * the same questions under numbers of its own. */
+enum { ASK_WINDOW = 1, ASK_SECOND, ASK_CONTINUES, ASK_LENGTH, ASK_MASK, ASK_EVAL = 16 };
 
 /* The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
 static uint64_t mix(uint64_t x)
@@ -122,6 +123,12 @@ static zl_status check_content(const zr_data *data, zl_err *err)
                        "; give a longer file or a smaller --seq",
                        path, data->count, data->options.run->seq, least);
     }
+    if (data->options.run->eval && data->held == 0) {
+        return zl_fail(err, ZL_E_INPUT,
+                       "%s: %" PRIu64 " tokens, and to hold some out for --eval takes %" PRIu64
+                       "; give a longer file or a smaller --seq",
+                       path, data->count, zl_mul(2, least));
+    }
     for (uint64_t i = 0; data->width > 1 && i < data->count; i++) {
         const uint64_t id = token_at(data, i);
         if (id >= vocab) {
@@ -134,12 +141,19 @@ static zl_status check_content(const zr_data *data, zl_err *err)
     return ZL_OK;
 }
 
+static uint64_t held_out(const zr_data *data)
+{
+    const uint64_t window = window_size(data);
+    return data->count < zl_mul(2, window) ? 0 : zl_max(data->count / 10, window);
+}
+
 zl_status zr_data_init(zr_data *data, const zr_data_options *options, zl_err *err)
 {
     zr_data made = {.options = *options, .width = token_width(options)};
     const uint64_t vocab = options->run->model.vocab;
     ZL_TRY(map_file(&made, err));
     made.count = made.size / made.width;
+    made.held = held_out(&made);
     /* Behind the bytes there is room for a mask of its own; elsewhere the last id has to serve. */
     made.mask = made.width == 1 && vocab > 256 ? 256 : vocab - 1;
     const zl_status status = check_content(&made, err);
@@ -159,9 +173,19 @@ void zr_data_release(zr_data *data)
     *data = (zr_data){0};
 }
 
-/* One sequence of a batch: the window's number, and its rows of the batch. */
+void zr_data_seek(zr_data *data, uint64_t step, uint64_t taken)
+{
+    data->step = step;
+    data->taken = taken;
+}
+
+/* One sequence of a batch: the window's number, the side of the file it is from, and its rows of
+ * the batch. */
 typedef struct sequence {
     uint64_t window;
+    bool eval;
+    uint64_t first;   /* token of the side */
+    uint64_t places;  /* windows that fit into it */
     int32_t *tokens;  /* (T) */
     int32_t *targets; /* (T) */
 } sequence;
@@ -169,13 +193,13 @@ typedef struct sequence {
 static uint64_t ask(const zr_data *data, const sequence *s, uint64_t question, uint64_t i,
                     uint64_t bound)
 {
-    return draw(data->options.seed, s->window, question, i, bound);
+    return draw(data->options.seed, s->window, question + (s->eval ? ASK_EVAL : 0), i, bound);
 }
 
 static void fill_causal(const zr_data *data, const sequence *s)
 {
     const uint64_t seq = data->options.run->seq;
-    const uint64_t start = ask(data, s, ASK_WINDOW, 0, data->count - seq);
+    const uint64_t start = s->first + ask(data, s, ASK_WINDOW, 0, s->places);
     for (uint64_t t = 0; t < seq; t++) {
         s->tokens[t] = (int32_t)token_at(data, start + t);
         s->targets[t] = (int32_t)token_at(data, start + t + 1);
@@ -204,16 +228,15 @@ static uint64_t fill_masked(const zr_data *data, const sequence *s, bool *contin
     const uint64_t shortest = zl_max(seq / 2, 1);
     const uint64_t length =
         data->options.varlen ? shortest + ask(data, s, ASK_LENGTH, 0, seq - shortest + 1) : seq;
-    const uint64_t places = data->count - seq + 1;
-    const uint64_t start = ask(data, s, ASK_WINDOW, 0, places);
+    const uint64_t start = ask(data, s, ASK_WINDOW, 0, s->places);
     const uint64_t half = length / 2;
     *continues = !run->model.pooler || ask(data, s, ASK_CONTINUES, 0, 2) == 0;
     uint64_t second = start;
-    if (!*continues && places > 1) { /* anywhere else */
-        second = (start + 1 + ask(data, s, ASK_SECOND, 0, places - 1)) % places;
+    if (!*continues && s->places > 1) { /* anywhere else */
+        second = (start + 1 + ask(data, s, ASK_SECOND, 0, s->places - 1)) % s->places;
     }
     for (uint64_t t = 0; t < seq; t++) {
-        const uint64_t from = (t < half ? start : second) + t;
+        const uint64_t from = s->first + (t < half ? start : second) + t;
         s->tokens[t] = t < length ? (int32_t)token_at(data, from) : 0;
         s->targets[t] = -1;
     }
@@ -237,16 +260,31 @@ static void fill_bert(const zr_data *data, const sequence *s, uint64_t b, zr_bat
     }
 }
 
+/* Number of this rank's first window in a batch. The windows of training and those of evaluation
+ * are counted apart; the latter by the step alone, so that it is the same whatever came before. */
+static uint64_t first_window(const zr_data *data, uint64_t step, uint64_t micro)
+{
+    const zl_run *const run = data->options.run;
+    const bool eval = micro == ZR_EVAL_BATCH;
+    const uint64_t before = eval ? step : zl_mul(step - data->step, run->accumulation) + micro;
+    const uint64_t batch = zl_add(zl_mul(before, run->ranks), data->options.rank);
+    return zl_add(eval ? 0 : data->taken, zl_mul(batch, run->micro_batch));
+}
+
 zl_status zr_data_next(void *context, uint64_t step, uint64_t micro, zr_batch *batch, zl_err *err)
 {
     const zr_data *const data = context;
     const zl_run *const run = data->options.run;
     (void)err;
-    const uint64_t micro_step = zl_add(zl_mul(step, run->accumulation), micro);
-    const uint64_t batch_number = zl_add(zl_mul(micro_step, run->ranks), data->options.rank);
+    const bool eval = micro == ZR_EVAL_BATCH;
+    const uint64_t side = eval ? data->held : data->count - data->held;
+    const uint64_t first = first_window(data, step, micro);
     for (uint64_t b = 0; b < run->micro_batch; b++) {
         const sequence s = {
-            .window = zl_add(zl_mul(batch_number, run->micro_batch), b),
+            .window = zl_add(first, b),
+            .eval = eval,
+            .first = eval ? data->count - data->held : 0,
+            .places = side - window_size(data) + 1,
             .tokens = batch->tokens + b * run->seq,
             .targets = batch->targets + b * run->seq,
         };

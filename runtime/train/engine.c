@@ -12,6 +12,12 @@
 
 typedef zl_status (*phase_body)(zr_engine *e, zl_err *err);
 
+/* The first step of this process: what a resumed one does is new to its memory too. */
+static bool is_cold(const zr_engine *e)
+{
+    return e->step == e->begun;
+}
+
 /* One visit of a phase, with the second witness's mark at its end. */
 static zl_status run_phase(zr_engine *e, zl_visit visit, zl_phase phase, phase_body body,
                            zl_err *err)
@@ -20,7 +26,7 @@ static zl_status run_phase(zr_engine *e, zl_visit visit, zl_phase phase, phase_b
     zr_phase_enter(track, visit, phase);
     ZL_TRY(body(e, err));
     ZL_TRY(zr_phase_leave(track, err));
-    return zr_track_mark(track, e->step > 0, err);
+    return zr_track_mark(track, !is_cold(e), err);
 }
 
 static zl_status check_options(const zr_engine_options *o, zl_err *err)
@@ -40,20 +46,52 @@ static zl_status check_options(const zr_engine_options *o, zl_err *err)
                        ": start it with as many processes",
                        run->ranks, zr_comm_ranks(o->comm));
     }
+    if (run->save && o->save == NULL) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "the run saves checkpoints: say where, with --checkpoint or --out");
+    }
     return ZL_OK;
+}
+
+static void take_position(zr_engine *e, const zr_position *p)
+{
+    e->step = e->begun = p->step;
+    e->updates = p->updates;
+    e->windows = p->windows;
+    e->net.micro = p->micro;
+    if (e->options.run->precision == ZL_PRECISION_FP16_MIXED) {
+        e->scale = (zr_loss_scale){.value = p->loss_scale, .good = p->good};
+    }
+}
+
+static zr_position position_of(const zr_engine *e)
+{
+    return (zr_position){.step = e->step,
+                         .updates = e->updates,
+                         .micro = e->net.micro,
+                         .windows = e->windows,
+                         .loss_scale = e->scale.value,
+                         .good = e->scale.good};
 }
 
 static zl_status init(zr_engine *e, zl_err *err)
 {
+    zr_resume *resume = e->options.resume;
     ZL_TRY(zr_net_build(&e->net, err));
-    return zr_zero_build(&e->zero, err);
+    ZL_TRY(zr_zero_build(&e->zero, err));
+    if (resume == NULL) {
+        return ZL_OK;
+    }
+    take_position(e, zr_resume_position(resume));
+    ZL_TRY(zr_zero_states(&e->zero, err));
+    return zr_resume_load(resume, &e->zero, err);
 }
 
 static zl_status start(zr_engine *e, zl_err *err)
 {
     const zr_engine_options *o = &e->options;
     ZL_TRY(check_options(o, err));
-    e->scale = zr_loss_scale_start(o->run->precision);
+    e->scale = zr_loss_scale_start(o->run->precision, o->loss_scale);
     e->zero = (zr_zero){
         .run = o->run,
         .track = o->track,
@@ -187,19 +225,18 @@ static zl_status check_overflow(zr_engine *e, bool *overflow, zl_err *err)
 
 static zl_status optimizer_step(zr_engine *e, zl_err *err)
 {
-    bool overflow;
     ZL_TRY(measure_norm(e, err));
-    if (e->step == 0) {
-        ZL_TRY(zr_zero_states(&e->zero, err));
+    if (is_cold(e)) {
+        ZL_TRY(zr_zero_states(&e->zero, err)); /* a resumed training has them */
     }
-    ZL_TRY(check_overflow(e, &overflow, err));
-    if (!overflow) {
+    ZL_TRY(check_overflow(e, &e->skipped, err));
+    if (!e->skipped) {
         ZL_TRY(update(e, err));
     }
-    zr_loss_scale_after(&e->scale, e->options.run->precision, overflow);
+    zr_loss_scale_after(&e->scale, e->options.run->precision, e->skipped);
     zr_grad_free_all(&e->zero);
     zr_net_drop_pass(&e->net); /* nothing, unless a fault kept it until here */
-    return zr_fault(ZR_FAULT_UNTRACKED_WORKSPACE) && e->step > 0 ? take_untracked(e, err) : ZL_OK;
+    return zr_fault(ZR_FAULT_UNTRACKED_WORKSPACE) && !is_cold(e) ? take_untracked(e, err) : ZL_OK;
 }
 
 static zl_status publish(zr_engine *e, zl_err *err)
@@ -210,7 +247,7 @@ static zl_status publish(zr_engine *e, zl_err *err)
 static zl_visit visit_of(const zr_engine *e)
 {
     const bool later = e->micro > 0;
-    if (e->step == 0) {
+    if (is_cold(e)) {
         return later ? ZL_VISIT_COLD_LATER : ZL_VISIT_COLD;
     }
     return later ? ZL_VISIT_STEADY_LATER : ZL_VISIT_STEADY;
@@ -231,6 +268,38 @@ static zl_status micro_step(zr_engine *e, zr_next_batch next, void *context, zl_
     return ZL_OK;
 }
 
+static zl_status evaluate(zr_engine *e, zl_visit visit, zr_next_batch next, void *context,
+                          zl_err *err)
+{
+    ZL_TRY(next(context, e->step, ZR_EVAL_BATCH, &e->batch, err));
+    ZL_TRY(zr_batch_count(e, &e->eval_targets, err));
+    return run_phase(e, visit, ZL_PHASE_EVAL, zr_pass_eval, err);
+}
+
+/* Ranks may have different numbers of loss tokens here: nothing is divided before the end. */
+static zl_status collect_eval(const zr_engine *e, zr_step_result *out, zl_err *err)
+{
+    double loss = e->eval_loss;
+    double next_loss = e->eval_next_loss;
+    double targets = (double)e->eval_targets;
+    ZL_TRY(zr_comm_sum(e->options.comm, &loss, err));
+    ZL_TRY(zr_comm_sum(e->options.comm, &next_loss, err));
+    ZL_TRY(zr_comm_sum(e->options.comm, &targets, err));
+    if (!(targets > 0.0)) {
+        return zl_fail(err, ZL_E_INPUT,
+                       "the evaluation batch of step %" PRIu64 " has no loss token", e->step + 1);
+    }
+    out->eval_loss = loss / targets + next_loss / (double)zl_mul(e->net.dim.B, e->zero.ranks);
+    return ZL_OK;
+}
+
+static zl_status save(zr_engine *e, zl_err *err)
+{
+    zr_position position = position_of(e);
+    position.step++; /* this one is done */
+    return zr_save_step(e->options.save, &e->zero, &position, err);
+}
+
 static zl_status collect(const zr_engine *e, zr_step_result *out, zl_err *err)
 {
     double loss = e->loss;
@@ -239,14 +308,14 @@ static zl_status collect(const zr_engine *e, zr_step_result *out, zl_err *err)
     ZL_TRY(zr_comm_sum(e->options.comm, &next_loss, err));
     out->loss = loss / zr_batch_targets(e) + next_loss / zr_batch_pairs(e);
     out->grad_norm = e->grad_norm;
+    out->skipped = e->skipped;
     return ZL_OK;
 }
 
-zl_status zr_engine_step(zr_engine *e, zr_next_batch next, void *context, zr_step_result *out,
-                         zl_err *err)
+/* Micro-steps, step, publish. */
+static zl_status train(zr_engine *e, zl_visit visit, zr_next_batch next, void *context, zl_err *err)
 {
     const zl_run *run = e->options.run;
-    const zl_visit visit = e->step == 0 ? ZL_VISIT_COLD : ZL_VISIT_STEADY;
     e->loss = 0.0;
     e->next_loss = 0.0;
     for (e->micro = 0; e->micro < run->accumulation; e->micro++) {
@@ -256,8 +325,25 @@ zl_status zr_engine_step(zr_engine *e, zr_next_batch next, void *context, zr_ste
     if (run->stage == 1 || run->stage == 2) {
         ZL_TRY(run_phase(e, visit, ZL_PHASE_PUBLISH, publish, err));
     }
-    zr_step_result result;
+    e->windows += zl_prod(run->accumulation, run->ranks, run->micro_batch);
+    return ZL_OK;
+}
+
+zl_status zr_engine_step(zr_engine *e, zr_next_batch next, void *context, zr_step_result *out,
+                         zl_err *err)
+{
+    const zl_run *run = e->options.run;
+    const zl_visit visit = is_cold(e) ? ZL_VISIT_COLD : ZL_VISIT_STEADY;
+    zr_step_result result = {.loss = 0.0};
+    ZL_TRY(train(e, visit, next, context, err));
     ZL_TRY(collect(e, &result, err));
+    if (run->eval) {
+        ZL_TRY(evaluate(e, visit, next, context, err));
+        ZL_TRY(collect_eval(e, &result, err));
+    }
+    if (run->save) {
+        ZL_TRY(run_phase(e, visit, ZL_PHASE_SAVE, save, err));
+    }
     e->step++;
     *out = result;
     return ZL_OK;

@@ -4,9 +4,10 @@
 static const double START = 65536.0;
 static const uint64_t INTERVAL = 2000;
 
-zr_loss_scale zr_loss_scale_start(zl_precision precision)
+zr_loss_scale zr_loss_scale_start(zl_precision precision, double first)
 {
-    return (zr_loss_scale){.value = precision == ZL_PRECISION_FP16_MIXED ? START : 1.0};
+    const double value = first > 0.0 ? first : START;
+    return (zr_loss_scale){.value = precision == ZL_PRECISION_FP16_MIXED ? value : 1.0};
 }
 
 void zr_loss_scale_after(zr_loss_scale *scale, zl_precision precision, bool overflow)

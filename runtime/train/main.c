@@ -16,6 +16,8 @@
 #include "train/launch.h"
 #include "train/options.h"
 #include "train/report.h"
+#include "train/resume.h"
+#include "train/save.h"
 #include "zeroledger/bytes.h"
 #include "zeroledger/ledger.h"
 
@@ -35,7 +37,10 @@ typedef struct trainer {
     zr_data data;
     zr_comm *comm;
     zr_track *track;
+    zr_save *save;   /* NULL: the run saves nothing */
+    char root[4096]; /* of the checkpoints */
     zr_engine *engine;
+    uint64_t first;         /* steps that were done before: 0 unless resumed */
     zr_step_record *record; /* (steps) */
     zl_ledger *ledger;
 } trainer;
@@ -57,21 +62,41 @@ static zr_data_options data_options(const zr_options *o, uint64_t rank)
                              .varlen = o->varlen};
 }
 
-static zl_status set_up(trainer *t, zl_err *err)
+/* The folders that results go to. */
+static zl_status make_folders(const zr_options *o, char *root, size_t size, zl_err *err)
+{
+    ZL_TRY(zr_out_folder(o, err));
+    if (!o->run.save) {
+        return ZL_OK;
+    }
+    ZL_TRY(zr_out_checkpoint(o, root, size, err));
+    return zr_save_folder(root, err);
+}
+
+/* *out stays NULL where a training begins. */
+static zl_status open_resume(const zr_options *o, zr_resume **out, zl_err *err)
+{
+    if (o->resume == NULL) {
+        return ZL_OK;
+    }
+    const zr_resume_want want = {.run = &o->run, .seed = o->seed};
+    zr_resume *resume;
+    ZL_TRY(zr_resume_open(o->resume, &want, &resume, err));
+    const uint64_t done = zr_resume_position(resume)->step;
+    if (done > o->steps) {
+        zr_resume_free(resume);
+        return zl_fail(err, ZL_E_USAGE,
+                       "--steps counts from the beginning: %" PRIu64
+                       " are done in the checkpoint, got %" PRIu64,
+                       done, o->steps);
+    }
+    *out = resume;
+    return ZL_OK;
+}
+
+static zl_status make_engine(trainer *t, zr_resume *resume, zl_err *err)
 {
     const zr_options *const o = t->options;
-    const zr_data_options data = data_options(o, t->job.rank);
-    ZL_TRY(zr_data_init(&t->data, &data, err));
-    ZL_TRY(zr_out_folder(o, err));
-    t->record = calloc((size_t)o->steps, sizeof(*t->record));
-    t->ledger = zl_ledger_new();
-    if (t->record == NULL || t->ledger == NULL) {
-        return zl_fail(err, ZL_E_RESOURCE, "out of memory for the records of %" PRIu64 " steps",
-                       o->steps);
-    }
-    const zr_track_options track = {
-        .cap = o->cap, .poison = o->poison, .beacon = &t->watch->beacon};
-    ZL_TRY(zr_track_new(&track, &t->track, err));
     const zr_engine_options engine = {.run = &o->run,
                                       .track = t->track,
                                       .comm = t->comm,
@@ -81,8 +106,48 @@ static zl_status set_up(trainer *t, zl_err *err)
                                       .beta2 = beta2,
                                       .eps = adam_eps,
                                       .weight_decay = o->weight_decay,
-                                      .warmup = o->warmup};
+                                      .warmup = o->warmup,
+                                      .loss_scale = o->loss_scale,
+                                      .save = t->save,
+                                      .resume = resume};
     return zr_engine_new(&engine, &t->engine, err);
+}
+
+static zl_status start_training(trainer *t, zl_err *err)
+{
+    zr_resume *resume = NULL;
+    ZL_TRY(open_resume(t->options, &resume, err));
+    if (resume != NULL) {
+        const zr_position *const at = zr_resume_position(resume);
+        t->first = at->step;
+        zr_data_seek(&t->data, at->step, at->windows);
+    }
+    const zl_status status = make_engine(t, resume, err);
+    zr_resume_free(resume);
+    return status;
+}
+
+static zl_status set_up(trainer *t, zl_err *err)
+{
+    const zr_options *const o = t->options;
+    const zr_data_options data = data_options(o, t->job.rank);
+    ZL_TRY(zr_data_init(&t->data, &data, err));
+    ZL_TRY(make_folders(o, t->root, sizeof(t->root), err));
+    t->record = calloc((size_t)o->steps, sizeof(*t->record));
+    t->ledger = zl_ledger_new();
+    if (t->record == NULL || t->ledger == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory for the records of %" PRIu64 " steps",
+                       o->steps);
+    }
+    const zr_track_options track = {
+        .cap = o->cap, .poison = o->poison, .beacon = &t->watch->beacon};
+    ZL_TRY(zr_track_new(&track, &t->track, err));
+    if (o->run.save) {
+        const zr_save_options save = {
+            .root = t->root, .keep = o->keep, .run = &o->run, .seed = o->seed, .comm = t->comm};
+        ZL_TRY(zr_save_new(&save, &t->save, err));
+    }
+    return start_training(t, err);
 }
 
 static void show_progress(const trainer *t, uint64_t number)
@@ -102,7 +167,7 @@ static zl_status train(trainer *t, zl_err *err)
     if (t->job.rank == 0) {
         ZL_TRY(zr_report_begin(o, err));
     }
-    for (uint64_t i = 0; i < o->steps; i++) {
+    for (uint64_t i = t->first; i < o->steps; i++) {
         zr_step_record *const record = &t->record[i];
         t->watch->step = (uint32_t)(i + 1);
         show_progress(t, i + 1);
@@ -139,7 +204,24 @@ static void warn(const trainer *t)
     }
 }
 
-static zl_status save(trainer *t, zl_err *err)
+/* A resumed run has its optimizer states from init on: its cold step is none of the schedule's. */
+static zl_status leave_ledger(const trainer *t, zl_err *err)
+{
+    char name[48];
+    char path[4096];
+    if (t->first > 0 && t->job.rank == 0) {
+        (void)fprintf(stderr, "zl-train: a resumed run has its optimizer states from init on: no "
+                              "ledger is written\n");
+    }
+    if (t->first > 0 || t->options->out == NULL) {
+        return ZL_OK;
+    }
+    (void)snprintf(name, sizeof(name), "ledger.rank%" PRIu64 ".json", t->job.rank);
+    ZL_TRY(zr_out_path(t->options, name, path, sizeof(path), err));
+    return zl_ledger_save(t->ledger, path, err);
+}
+
+static zl_status leave_results(trainer *t, zl_err *err)
 {
     const zr_options *const o = t->options;
     uint64_t hash;
@@ -148,16 +230,11 @@ static zl_status save(trainer *t, zl_err *err)
     t->ledger->rank = t->job.rank;
     warn(t);
     ZL_TRY(zr_engine_hash(t->engine, &hash, err));
-    if (o->out != NULL) {
-        char name[48];
-        char path[4096];
-        (void)snprintf(name, sizeof(name), "ledger.rank%" PRIu64 ".json", t->job.rank);
-        ZL_TRY(zr_out_path(o, name, path, sizeof(path), err));
-        ZL_TRY(zl_ledger_save(t->ledger, path, err));
-    }
+    ZL_TRY(leave_ledger(t, err));
     if (t->job.rank == 0) {
         const zr_report report = {.options = o,
                                   .step = t->record,
+                                  .first = t->first,
                                   .hash = hash,
                                   .late_growth = zr_track_late_growth(t->track),
                                   .witness = &t->ledger->witness};
@@ -180,7 +257,7 @@ static zl_status run_rank(const zr_options *options, zr_job job, zl_err *err)
         status = train(&t, err);
     }
     if (status == ZL_OK) {
-        status = save(&t, err);
+        status = leave_results(&t, err);
     }
     if (status != ZL_OK) {
         show_progress(&t, options->steps + 1);
@@ -188,6 +265,7 @@ static zl_status run_rank(const zr_options *options, zr_job job, zl_err *err)
         zr_comm_abort(t.comm, err);
     }
     zr_engine_free(t.engine);
+    zr_save_free(t.save);
     zr_track_free(t.track);
     zl_ledger_free(t.ledger);
     free(t.record);
@@ -207,7 +285,11 @@ static zl_status launch(const zr_options *options, char **argv, zl_err *err)
     const zr_data_options wanted = data_options(options, 0);
     ZL_TRY(zr_data_init(&data, &wanted, err));
     zr_data_release(&data);
-    ZL_TRY(zr_out_folder(options, err));
+    char root[4096];
+    zr_resume *resume = NULL;
+    ZL_TRY(make_folders(options, root, sizeof(root), err));
+    ZL_TRY(open_resume(options, &resume, err));
+    zr_resume_free(resume);
     const zr_launch_options job = {
         .ranks = options->run.ranks,
         .steps = options->steps,
@@ -240,6 +322,7 @@ int main(int argc, char **argv)
     zr_job job;
     zr_job_find(&job);
     signal(SIGPIPE, SIG_IGN); /* a closed standard output is an error like others */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
     const zl_status status = start(argc, argv, job, &err);
     if (status != ZL_OK && job.rank != 0) {
         const struct timespec pause = {.tv_nsec =

@@ -22,6 +22,10 @@ enum {
     KEY_LR,
     KEY_WEIGHT_DECAY,
     KEY_WARMUP,
+    KEY_LOSS_SCALE,
+    KEY_CHECKPOINT,
+    KEY_KEEP,
+    KEY_RESUME,
     KEY_OUT,
     KEY_CAP,
     KEY_POISON,
@@ -31,7 +35,8 @@ enum {
 
 static const struct argp_option own_options[] = {
     {NULL, 0, NULL, 0, "Training:", 2},
-    {"steps", KEY_STEPS, "N", 0, "optimizer steps (10)", 2},
+    {"steps", KEY_STEPS, "N", 0,
+     "optimizer steps (10); a resumed training counts those done before too", 2},
     {"data", KEY_DATA, "FILE", 0, "text, or token ids (the GPL-3 of this machine)", 2},
     {"tokens", KEY_TOKENS, "u8|u16|u32", 0,
      "what FILE holds: bytes of text, or little-endian ids (u16 and u32 by the file's extension, "
@@ -42,12 +47,22 @@ static const struct argp_option own_options[] = {
     {"lr", KEY_LR, "RATE", 0, "learning rate (0.0003)", 2},
     {"weight-decay", KEY_WEIGHT_DECAY, "RATE", 0, "decoupled decay of the weights (0.01)", 2},
     {"warmup", KEY_WARMUP, "N", 0, "steps of linear warm-up (0)", 2},
-    {NULL, 0, NULL, 0, "Measuring and output:", 3},
-    {"out", KEY_OUT, "DIR", 0, "write DIR/ledger.rank<R>.json of every rank and DIR/train.json", 3},
-    {"cap", KEY_CAP, "BYTES", 0, "most bytes that buffers may take, e.g. 24GiB", 3},
-    {"poison", KEY_POISON, NULL, 0, "fill buffers with NaN and refuse those freed untouched", 3},
-    {"format", KEY_FORMAT, "table|csv|json", 0, "of standard output (table)", 3},
-    {"quiet", KEY_QUIET, NULL, 0, "nothing on standard output, no progress", 3},
+    {"loss-scale", KEY_LOSS_SCALE, "SCALE", 0,
+     "fp16-mixed: first loss scale (65536), halved by each step whose gradient overflows", 2},
+    {NULL, 0, NULL, 0, "Checkpoints:", 3},
+    {"checkpoint", KEY_CHECKPOINT, "DIR", 0,
+     "where --save puts DIR/step-<N> and DIR/latest (the folder of --out, then checkpoint)", 3},
+    {"keep", KEY_KEEP, "K", 0, "checkpoints that stay, the newest ones (2)", 3},
+    {"resume", KEY_RESUME, "DIR", 0,
+     "go on from DIR, a step's folder or one with latest in it; --stage, --ranks and most other "
+     "options may change, model, precision, optimizer and seed may not; writes no ledger",
+     3},
+    {NULL, 0, NULL, 0, "Measuring and output:", 4},
+    {"out", KEY_OUT, "DIR", 0, "write DIR/ledger.rank<R>.json of every rank and DIR/train.json", 4},
+    {"cap", KEY_CAP, "BYTES", 0, "most bytes that buffers may take, e.g. 24GiB", 4},
+    {"poison", KEY_POISON, NULL, 0, "fill buffers with NaN and refuse those freed untouched", 4},
+    {"format", KEY_FORMAT, "table|csv|json", 0, "of standard output (table)", 4},
+    {"quiet", KEY_QUIET, NULL, 0, "nothing on standard output, no progress", 4},
     {NULL, 0, NULL, 0, "Help:", -1},
     {0},
 };
@@ -137,6 +152,18 @@ static zl_status set_own(zr_options *o, int key, const char *arg, zl_err *err)
         return set_rate("--weight-decay", arg, &o->weight_decay, err);
     case KEY_WARMUP:
         return zl_parse_count("--warmup", arg, &o->warmup, err);
+    case KEY_LOSS_SCALE:
+        ZL_TRY(set_rate("--loss-scale", arg, &o->loss_scale, err));
+        return o->loss_scale > 0.0 ? ZL_OK
+                                   : zl_fail(err, ZL_E_USAGE, "--loss-scale must be positive");
+    case KEY_CHECKPOINT:
+        o->checkpoint = arg;
+        return ZL_OK;
+    case KEY_KEEP:
+        return set_positive("--keep", arg, &o->keep, err);
+    case KEY_RESUME:
+        o->resume = arg;
+        return ZL_OK;
     case KEY_OUT:
         o->out = arg;
         return ZL_OK;
@@ -200,6 +227,32 @@ static const struct argp_option *all_options(void)
     return all;
 }
 
+/* What no option can see by itself. */
+static zl_status check_together(const zr_options *o, zl_err *err)
+{
+    const zl_precision precision = o->run.precision;
+    if (o->run.save && o->checkpoint == NULL && o->out == NULL) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "--save needs a place for the checkpoints: give --checkpoint DIR or --out");
+    }
+    if (o->checkpoint != NULL && !o->run.save) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "--checkpoint %s, and this run saves none: add --save (to go on from one: "
+                       "--resume)",
+                       o->checkpoint);
+    }
+    if (o->loss_scale > 0.0 && precision != ZL_PRECISION_FP16_MIXED) {
+        return zl_fail(err, ZL_E_USAGE, "--loss-scale is for fp16-mixed, the precision is %s",
+                       zl_precision_name(precision));
+    }
+    if (o->loss_scale > 0.0 && o->resume != NULL) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "--loss-scale is the first one, and --resume goes on with that of the "
+                       "checkpoint: leave one of them out");
+    }
+    return ZL_OK;
+}
+
 zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out, zl_err *err)
 {
     argp_program_version = "zl-train (zeroledger) " ZL_VERSION;
@@ -212,7 +265,10 @@ zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out, 
                "mpirun or srun started it. Losses go to standard output, words to standard error."
                "\n\nExamples:\n"
                "  zl-train --model gpt2-tiny --seq 64 --stage 3 --ranks 2 --steps 5\n"
-               "  zl-train --run run.json --data corpus.u16 --out results\n\n"
+               "  zl-train --run run.json --data corpus.u16 --out results\n"
+               "  zl-train --model gpt2-tiny --save --checkpoint ckpt --steps 5\n"
+               "  zl-train --run ckpt/step-00000005/run.json --resume ckpt --steps 9 --out results"
+               "\n\n"
                "Exit status: 0 fine, 2 usage, 3 bad input file, 4 memory or I/O failure or a rank "
                "that died, 5 bug, 6 not modelled.",
     };
@@ -222,6 +278,7 @@ zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out, 
         .seed = 1,
         .learning_rate = 3e-4,
         .weight_decay = 0.01,
+        .keep = 2,
     };
     zl_run_init(&options.run);
     parsing p = {.options = &options, .err = err};
@@ -231,6 +288,7 @@ zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out, 
     }
     ZL_TRY(p.status);
     ZL_TRY(zl_run_check(&options.run, err));
+    ZL_TRY(check_together(&options, err));
     *out = options;
     return ZL_OK;
 }

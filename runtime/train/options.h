@@ -26,8 +26,13 @@ typedef struct zr_options {
     double learning_rate;
     double weight_decay;
     uint64_t warmup;
-    const char *out; /* folder for results; NULL: none are written */
-    uint64_t cap;    /* 0: none */
+    double loss_scale; /* first one of fp16-mixed; 0: the usual one */
+    const char
+        *checkpoint;    /* folder of the checkpoints of a run that saves; NULL: OUT/checkpoint */
+    uint64_t keep;      /* how many stay */
+    const char *resume; /* folder to go on from; NULL: a training begins */
+    const char *out;    /* folder for results; NULL: none are written */
+    uint64_t cap;       /* 0: none */
     bool poison;
     bool quiet;
     zr_format format;

@@ -1,4 +1,5 @@
-/* Forward and backward of one micro-step: docs/schedule.md 3.1 and 3.2, unit by unit. */
+/* Forward and backward of one micro-step, and the forward of eval: docs/schedule.md 3.1, 3.2 and
+ * 3.4, unit by unit. */
 #include "fault/fault.h"
 #include "net/parts.h"
 #include "train/state.h"
@@ -77,15 +78,15 @@ static zl_status head_forward(zr_engine *e, zl_err *err)
     return e->net.family->head_forward(&e->net, err);
 }
 
-/* The sums that the head left in const.scalars. */
-static zl_status add_losses(zr_engine *e, zl_err *err)
+/* Adds the sums that the head left in const.scalars. */
+static zl_status add_losses(const zr_engine *e, double *loss, double *next_loss, zl_err *err)
 {
     double sum[2];
     ZL_TRY(
         zr_did(zr_copy_out(sum, zr_scalar_at(&e->net, ZR_SCALAR_LOSS), sizeof sum, e->net.stream),
                "copy_out", err));
-    e->loss += sum[0];
-    e->next_loss += sum[1];
+    *loss += sum[0];
+    *next_loss += sum[1];
     return ZL_OK;
 }
 
@@ -101,7 +102,55 @@ zl_status zr_pass_forward(zr_engine *e, zl_err *err)
         ZL_TRY(block_forward(e, l, err));
     }
     ZL_TRY(head_forward(e, err));
-    return add_losses(e, err);
+    return add_losses(e, &e->loss, &e->next_loss, err);
+}
+
+static zl_status eval_embed(zr_engine *e, zl_err *err)
+{
+    ZL_TRY(use(e, 0, true, err));
+    ZL_TRY(e->net.family->embed_forward(&e->net, err));
+    zr_drop(&e->net, &e->net.pass, ZL_BUF_ACT_EMBED);
+    zr_drop(&e->net, &e->net.pass, ZL_BUF_ACT_EMBED_STATS);
+    return ZL_OK;
+}
+
+/* What the block allocated but for the next residual, and the residual that entered it, are one
+ * scope. */
+static zl_status eval_block(zr_engine *e, uint64_t l, zl_err *err)
+{
+    ZL_TRY(use(e, l + 1, true, err));
+    ZL_TRY(e->net.family->block_forward(&e->net, l, err));
+    zr_drop_all(&e->net, &e->net.block[l]);
+    return ZL_OK;
+}
+
+static zl_status eval_head(zr_engine *e, zl_err *err)
+{
+    ZL_TRY(use(e, e->zero.units - 1, true, err));
+    ZL_TRY(e->net.family->head_forward(&e->net, err));
+    zr_drop_all(&e->net, zr_head_scope(&e->net));
+    zr_drop_all(&e->net, &e->net.pass);
+    return add_losses(e, &e->eval_loss, &e->eval_next_loss, err);
+}
+
+static zl_status eval_all(zr_engine *e, zl_err *err)
+{
+    ZL_TRY(batch_arrives(e, err));
+    ZL_TRY(eval_embed(e, err));
+    for (uint64_t l = 0; l < e->net.dim.L; l++) {
+        ZL_TRY(eval_block(e, l, err));
+    }
+    return eval_head(e, err);
+}
+
+zl_status zr_pass_eval(zr_engine *e, zl_err *err)
+{
+    e->eval_loss = 0.0;
+    e->eval_next_loss = 0.0;
+    e->net.eval = true;
+    const zl_status status = eval_all(e, err);
+    e->net.eval = false;
+    return status;
 }
 
 static zl_status issue(zr_engine *e, uint64_t u, zl_err *err)

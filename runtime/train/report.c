@@ -1,4 +1,4 @@
-#define _DEFAULT_SOURCE /* sysconf, gmtime_r */
+#define _DEFAULT_SOURCE /* gmtime_r */
 #include "train/report.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "train/machine.h"
 #include "zeroledger/json.h"
 #include "zeroledger/text.h"
 #include "zeroledger/version.h"
@@ -34,10 +34,12 @@ zl_status zr_report_begin(const zr_options *options, zl_err *err)
         return ZL_OK;
     }
     if (options->format == ZR_FORMAT_CSV) {
-        (void)printf("step,loss,grad_norm,tokens_per_second,live_bytes,peak_bytes\n");
+        (void)printf("step,loss,grad_norm,tokens_per_second,live_bytes,peak_bytes%s\n",
+                     options->run.eval ? ",eval_loss" : "");
     } else {
-        (void)printf("%6s  %12s  %12s  %12s  %12s\n", "step", "loss", "tokens/s", "live MiB",
+        (void)printf("%6s  %12s  %12s  %12s  %12s", "step", "loss", "tokens/s", "live MiB",
                      "peak MiB");
+        (void)printf(options->run.eval ? "  %12s\n" : "\n", "eval loss");
     }
     return flushed(err);
 }
@@ -50,7 +52,7 @@ zl_status zr_report_step(const zr_options *options, uint64_t index, const zr_ste
     }
     const uint64_t number = index + 1;
     if (options->format == ZR_FORMAT_CSV) {
-        (void)printf("%" PRIu64 ",%.17g,%.17g,%.1f,%" PRIu64 ",%" PRIu64 "\n", number,
+        (void)printf("%" PRIu64 ",%.17g,%.17g,%.1f,%" PRIu64 ",%" PRIu64, number,
                      record->result.loss, record->result.grad_norm, record->tokens_per_second,
                      record->live, record->peak);
     } else {
@@ -58,9 +60,14 @@ zl_status zr_report_step(const zr_options *options, uint64_t index, const zr_ste
         char peak[32];
         zl_format_bytes(record->live, ZL_BYTES_MIB, 3, live, sizeof(live));
         zl_format_bytes(record->peak, ZL_BYTES_MIB, 3, peak, sizeof(peak));
-        (void)printf("%6" PRIu64 "  %12.6f  %12.1f  %12s  %12s\n", number, record->result.loss,
+        (void)printf("%6" PRIu64 "  %12.6f  %12.1f  %12s  %12s", number, record->result.loss,
                      record->tokens_per_second, live, peak);
     }
+    if (options->run.eval) {
+        (void)printf(options->format == ZR_FORMAT_CSV ? ",%.17g" : "  %12.6f",
+                     record->result.eval_loss);
+    }
+    (void)putchar('\n');
     return flushed(err);
 }
 
@@ -71,6 +78,18 @@ zl_status zr_out_path(const zr_options *options, const char *name, char *path, s
     if (length < 0 || (size_t)length >= size) {
         return zl_fail(err, ZL_E_RESOURCE, "%s: the path is too long", options->out);
     }
+    return ZL_OK;
+}
+
+zl_status zr_out_checkpoint(const zr_options *options, char *path, size_t size, zl_err *err)
+{
+    if (options->checkpoint == NULL) {
+        return zr_out_path(options, "checkpoint", path, size, err);
+    }
+    if (strlen(options->checkpoint) >= size) {
+        return zl_fail(err, ZL_E_RESOURCE, "%s: the path is too long", options->checkpoint);
+    }
+    (void)snprintf(path, size, "%s", options->checkpoint);
     return ZL_OK;
 }
 
@@ -101,12 +120,15 @@ static void put_finite(zl_json_writer *w, const char *key, double value)
 static void put_steps(zl_json_writer *w, const zr_report *report)
 {
     zl_json_begin_array(w, "steps");
-    for (uint64_t i = 0; i < report->options->steps; i++) {
+    for (uint64_t i = report->first; i < report->options->steps; i++) {
         const zr_step_record *const record = &report->step[i];
         zl_json_begin_object(w, NULL);
         zl_json_put_u64(w, "step", i + 1);
         put_finite(w, "loss", record->result.loss);
         put_finite(w, "grad_norm", record->result.grad_norm);
+        if (report->options->run.eval) {
+            put_finite(w, "eval_loss", record->result.eval_loss);
+        }
         put_finite(w, "tokens_per_second", record->tokens_per_second);
         zl_json_put_u64(w, "live", record->live);
         zl_json_put_u64(w, "peak", record->peak);
@@ -134,14 +156,30 @@ static void put_provenance(zl_json_writer *w, const zr_report *report)
     if (gmtime_r(&clock, &utc) != NULL) {
         (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
     }
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    zr_machine machine;
+    zr_machine_find(&machine);
     const char *const threads = getenv("OPENBLAS_NUM_THREADS");
     zl_json_begin_object(w, "provenance");
     zl_json_put_string(w, "date", date);
     zl_json_put_string(w, "version", ZL_VERSION);
     zl_json_put_string(w, "backend", zl_backend_name(report->options->run.backend));
-    zl_json_put_u64(w, "cores", cores > 0 ? (uint64_t)cores : 0);
+    zl_json_put_string(w, "cpu", machine.cpu);
+    zl_json_put_u64(w, "cores", machine.cores);
+    zl_json_put_u64(w, "memory", machine.memory);
     zl_json_put_string(w, "blas_threads", threads != NULL ? threads : "default");
+    zl_json_put_string(w, "compiler", machine.compiler);
+    zl_json_end(w);
+}
+
+/* Why there is no ledger beside this file. */
+static void put_resumed(zl_json_writer *w, const zr_report *report)
+{
+    if (report->first == 0) {
+        return;
+    }
+    zl_json_begin_object(w, "resumed");
+    zl_json_put_u64(w, "after_step", report->first);
+    zl_json_put_bool(w, "ledger", false);
     zl_json_end(w);
 }
 
@@ -160,6 +198,7 @@ static void put_all(zl_json_writer *w, const zr_report *report)
     zl_json_put_real(w, "learning_rate", options->learning_rate);
     zl_json_put_real(w, "weight_decay", options->weight_decay);
     zl_json_put_u64(w, "warmup", options->warmup);
+    put_resumed(w, report);
     put_steps(w, report);
     (void)snprintf(text, sizeof(text), "%016" PRIx64, report->hash);
     zl_json_put_string(w, "parameter_hash", text);

@@ -1,4 +1,5 @@
-/* What a training run leaves behind: a line a step on standard output, train.json at the end. */
+/* What a training run leaves behind: a line a step on standard output, train.json at the end. With
+ * evaluation each step has one more number. */
 #ifndef ZR_REPORT_H
 #define ZR_REPORT_H
 
@@ -18,7 +19,8 @@ typedef struct zr_step_record {
 
 typedef struct zr_report {
     const zr_options *options;
-    const zr_step_record *step; /* (steps) */
+    const zr_step_record *step; /* (steps); those before `first` were another process's */
+    uint64_t first;             /* 0 unless resumed */
     uint64_t hash;              /* of the parameters */
     uint64_t late_growth;       /* zr_track_late_growth */
     const zl_witness *witness;
@@ -37,6 +39,9 @@ ZL_NODISCARD zl_status zr_report_save(const zr_report *report, zl_err *err);
 /* "DIR/NAME"; too long is ZL_E_RESOURCE. */
 ZL_NODISCARD zl_status zr_out_path(const zr_options *options, const char *name, char *path,
                                    size_t size, zl_err *err);
+/* Where a run that saves puts its checkpoints. */
+ZL_NODISCARD zl_status zr_out_checkpoint(const zr_options *options, char *path, size_t size,
+                                         zl_err *err);
 /* Makes the folder if it is not there. */
 ZL_NODISCARD zl_status zr_out_folder(const zr_options *options, zl_err *err);
 

@@ -34,6 +34,15 @@ static zl_status gather_source(zr_zero *zero, uint64_t u, zr_slot *slot, const v
     return ZL_OK;
 }
 
+static zl_status finish(zr_zero *zero, zr_slot *slot, zl_err *err)
+{
+    if (slot->pending) {
+        ZL_TRY(zr_comm_wait_for(zero->comm, slot->issued, err));
+        slot->pending = false;
+    }
+    return ZL_OK;
+}
+
 /* Parameters do not change within a step: a slot that still holds the unit is not gathered again.
  */
 static zl_status issue(zr_zero *zero, uint64_t u, zl_err *err)
@@ -46,11 +55,13 @@ static zl_status issue(zr_zero *zero, uint64_t u, zl_err *err)
     if (slot->holds != ZR_NO_UNIT) {
         zero->store[slot->holds].weights = NULL;
     }
+    ZL_TRY(finish(zero, slot, err)); /* of a unit that nobody used: its input is about to go */
     const void *piece = NULL;
     ZL_TRY(gather_source(zero, u, slot, &piece, err));
     ZL_TRY(zr_comm_all_gather(zero->comm, piece, slot->mem.ptr,
                               ZR_SHAPE(zero->dtype, store->unit->shard), err));
     slot->holds = u;
+    slot->issued = zr_comm_issued(zero->comm);
     slot->pending = true;
     store->weights = slot->mem.ptr;
     return ZL_OK;
@@ -62,12 +73,7 @@ zl_status zr_gather_use(zr_zero *zero, uint64_t u, zl_err *err)
         return ZL_OK;
     }
     ZL_TRY(issue(zero, u, err));
-    zr_slot *slot = slot_of(zero, u);
-    if (slot->pending) {
-        ZL_TRY(zr_comm_wait(zero->comm, err));
-        slot->pending = false;
-    }
-    return ZL_OK;
+    return finish(zero, slot_of(zero, u), err);
 }
 
 zl_status zr_gather_ahead(zr_zero *zero, uint64_t u, bool upwards, zl_err *err)

@@ -5,7 +5,7 @@
 #include "zero/zero.h"
 #include "zeroledger/bytes.h"
 
-enum { PIECE = 4096 }; /* bytes on the host at a time */
+enum { PIECE = 1 << 16 }; /* bytes on the host at a time */
 
 /* The finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
  * OOPSLA 2014). */

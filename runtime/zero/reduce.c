@@ -25,7 +25,7 @@ static zl_status zero_out(const zr_zero *zero, void *grad, uint64_t count, zl_er
 static zl_status land(zr_zero *zero, zr_slot *slot, zl_err *err)
 {
     zr_store *store = &zero->store[slot->holds];
-    ZL_TRY(zr_comm_wait(zero->comm, err));
+    ZL_TRY(zr_comm_wait_for(zero->comm, slot->issued, err));
     slot->holds = ZR_NO_UNIT;
     if (store->landing.ptr == NULL) {
         return ZL_OK; /* the first micro-step reduced straight into grad.shard */
@@ -103,6 +103,7 @@ zl_status zr_grad_issue(zr_zero *zero, uint64_t u, bool first, bool last, zl_err
     ZL_TRY(zr_comm_reduce_scatter(zero->comm, slot->mem.ptr, target->ptr, unit->shard, zero->gdtype,
                                   err));
     slot->holds = u;
+    slot->issued = zr_comm_issued(zero->comm);
     return ZL_OK;
 }
 

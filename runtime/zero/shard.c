@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "device/device.h"
 #include "fault/fault.h"
 #include "zero/zero.h"
 #include "zeroledger/bytes.h"
@@ -11,7 +12,11 @@ zl_status zr_did(zl_status status, const char *kernel, zl_err *err)
     if (status == ZL_OK) {
         return ZL_OK;
     }
-    return zl_fail(err, status == ZL_E_USAGE ? ZL_E_BUG : status,
+    if (status != ZL_E_USAGE) {
+        return zl_fail(err, status, "kernel %s failed on the device: %s", kernel,
+                       zr_device_failure());
+    }
+    return zl_fail(err, ZL_E_BUG,
                    "kernel %s refused its arguments: shapes that engine_new should have refused",
                    kernel);
 }

@@ -62,3 +62,9 @@ uint64_t zr_unit_stretch_end(const zr_unit *unit, uint64_t index)
 {
     return index + 1 < unit->count ? unit->tensor[index + 1].offset : unit->elements;
 }
+
+uint64_t zr_unit_logical(const zr_unit *unit)
+{
+    const zr_tensor *last = &unit->tensor[unit->count - 1];
+    return zl_add(last->offset, last->elements);
+}

@@ -70,6 +70,9 @@ void zr_unit_vector(zr_unit *unit, zr_role role, uint64_t elements, double value
 /* Places the tensors. Overflow leaves poison in `elements`. */
 void zr_unit_close(zr_unit *unit, zl_dtype dtype, uint64_t ranks);
 
+/* Elements up to the end of the last tensor: what does not depend on the number of ranks. */
+uint64_t zr_unit_logical(const zr_unit *unit);
+
 /* NULL if the unit has no such tensor. */
 const zr_tensor *zr_unit_find(const zr_unit *unit, zr_role role);
 /* Where the tensor's stretch ends: the padding behind it included. */

@@ -42,7 +42,8 @@ typedef struct zr_slot {
     zr_mem mem;
     zr_mem input;   /* gather.input */
     uint64_t holds; /* the unit in it, or ZR_NO_UNIT */
-    bool pending;   /* issued and not yet waited for */
+    uint64_t issued; /* number of the operation that fills or empties it */
+    bool pending;    /* not yet waited for */
 } zr_slot;
 
 typedef struct zr_zero {
@@ -112,6 +113,22 @@ void zr_grad_free_all(zr_zero *zero);
 
 /* Allocates and zeroes the optimizer states of every unit. */
 ZL_NODISCARD zl_status zr_zero_states(zr_zero *zero, zl_err *err);
+
+/* What a checkpoint holds of each unit: master weights or, without them, parameters; and the
+ * states. The same elements in every stage. */
+typedef enum zr_part {
+    ZR_PART_WEIGHTS,
+    ZR_PART_EXP_AVG,
+    ZR_PART_EXP_AVG_SQ, /* AdamW */
+    ZR_PART_COUNT
+} zr_part;
+
+uint64_t zr_part_count(const zr_zero *zero);
+zl_dtype zr_part_dtype(const zr_zero *zero, zr_part part);
+/* Where this rank has an element of what it owns of unit u; NULL if the states do not exist yet. */
+void *zr_part_at(const zr_zero *zero, uint64_t u, zr_part part, uint64_t element);
+/* The parts have been written: everything that follows from them follows. Collective. */
+ZL_NODISCARD zl_status zr_part_settle(zr_zero *zero, zl_err *err);
 
 /* Sum over all parameters of a mix of value and position: independent of stage and ranks. Fails if
  * the ranks' whole units differ. */
