@@ -25,7 +25,7 @@ typedef struct zb_figure {
     double high;
 } zb_figure;
 
-enum { ZB_FIGURES_MAX = 48, ZB_ROUNDS_MAX = 64 };
+enum { ZB_FIGURES_MAX = 80, ZB_ROUNDS_MAX = 64 };
 
 typedef struct zb_report {
     const char *program;

@@ -19,7 +19,7 @@
 #include "zeroledger/predict.h"
 #include "zeroledger/text.h"
 
-static const uint64_t usual_runs = 20000;
+static const uint64_t usual_runs = ZL_USUAL_RUNS;
 static const char saved_run[] = "walk_property.run.json";
 
 typedef struct scale {

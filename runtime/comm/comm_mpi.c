@@ -3,7 +3,6 @@
  * as large as a tensor. */
 #include <inttypes.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,6 +154,11 @@ static zl_status mpi_all_gather(zr_comm *comm, const void *shard, void *full, ui
     return ZL_OK;
 }
 
+static zl_status mpi_exchange(zr_comm *comm, void *table, uint64_t bytes, zl_err *err)
+{
+    return mpi_all_gather(comm, at(table, zl_mul(comm->rank, bytes)), table, bytes, err);
+}
+
 static zl_status mpi_sum(zr_comm *comm, double *value, zl_err *err)
 {
     mpi_state *const state = comm->state;
@@ -211,12 +215,13 @@ static zl_status start(const zr_comm *comm, zl_err *err)
     return ZL_OK;
 }
 
-zl_status zr_comm_open_mpi(zr_comm *comm, zl_err *err)
+zl_status zr_comm_open_ranks(zr_comm *comm, zl_err *err)
 {
     static const zr_transport mpi = {
         .release = mpi_release,
         .reduce_scatter = mpi_reduce_scatter,
         .all_gather = mpi_all_gather,
+        .exchange = mpi_exchange,
         .sum = mpi_sum,
         .barrier = mpi_barrier,
         .stop = mpi_stop,
@@ -243,7 +248,8 @@ zl_status zr_comm_open_mpi(zr_comm *comm, zl_err *err)
     return ZL_OK;
 }
 
-bool zr_comm_has_mpi(void)
+zl_status zr_comm_can_join(zl_err *err)
 {
-    return true;
+    (void)err;
+    return ZL_OK;
 }

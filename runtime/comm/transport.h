@@ -4,13 +4,16 @@
 #define ZR_TRANSPORT_H
 
 #include "comm/comm.h"
+#include "comm/lane.h"
 
 typedef struct zr_transport {
     void (*release)(zr_comm *comm); /* everything but the communicator itself */
+    /* In the lane, between its begin and its end. */
     zl_status (*reduce_scatter)(zr_comm *comm, const void *full, void *shard, uint64_t count,
                                 zl_dtype dtype, zl_err *err);
     zl_status (*all_gather)(zr_comm *comm, const void *shard, void *full, uint64_t bytes,
                             zl_err *err);
+    zl_status (*exchange)(zr_comm *comm, void *table, uint64_t bytes, zl_err *err);
     zl_status (*sum)(zr_comm *comm, double *value, zl_err *err);
     zl_status (*barrier)(zr_comm *comm, zl_err *err);
     void (*stop)(zr_comm *comm, int code); /* ends the other ranks too */
@@ -20,6 +23,8 @@ struct zr_comm {
     const zr_transport *transport;
     uint64_t rank;
     uint64_t ranks;
+    zr_lane *lane;
+    uint64_t issued; /* operations so far */
     void *scratch;
     uint64_t scratch_bytes;
     void *state; /* the transport's own */
@@ -27,6 +32,7 @@ struct zr_comm {
 
 /* Sets transport and state of a communicator that knows its rank and ranks. */
 ZL_NODISCARD zl_status zr_comm_open_local(zr_comm *comm, zl_err *err);
-ZL_NODISCARD zl_status zr_comm_open_mpi(zr_comm *comm, zl_err *err);
+/* The backend's transport for N > 1. */
+ZL_NODISCARD zl_status zr_comm_open_ranks(zr_comm *comm, zl_err *err);
 
 #endif

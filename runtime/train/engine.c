@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "device/device.h"
 #include "fault/fault.h"
 #include "net/parts.h"
 #include "optim/optim.h"
@@ -26,7 +27,7 @@ static zl_status run_phase(zr_engine *e, zl_visit visit, zl_phase phase, phase_b
     zr_phase_enter(track, visit, phase);
     ZL_TRY(body(e, err));
     ZL_TRY(zr_phase_leave(track, err));
-    return zr_track_mark(track, !is_cold(e), err);
+    return zr_device_witnessed(e->step - e->begun) ? zr_track_mark(track, !is_cold(e), err) : ZL_OK;
 }
 
 static zl_status check_options(const zr_engine_options *o, zl_err *err)
@@ -36,9 +37,9 @@ static zl_status check_options(const zr_engine_options *o, zl_err *err)
         return zl_fail(err, ZL_E_UNMODELLED, "framework %s is not trained, only native",
                        zl_framework_name(run->framework));
     }
-    if (run->backend != ZL_BACKEND_HOST) {
-        return zl_fail(err, ZL_E_UNMODELLED, "backend %s is not trained yet",
-                       zl_backend_name(run->backend));
+    if (run->backend != zr_device_backend()) {
+        return zl_fail(err, ZL_E_UNMODELLED, "backend %s is not linked here, only %s",
+                       zl_backend_name(run->backend), zl_backend_name(zr_device_backend()));
     }
     if (run->ranks != zr_comm_ranks(o->comm)) {
         return zl_fail(err, ZL_E_USAGE,

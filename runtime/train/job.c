@@ -13,16 +13,19 @@
 #include "zeroledger/error.h"
 #include "zeroledger/text.h"
 
-/* Pairs of variables; the third has to be there too, where the pair alone proves nothing. */
+/* The third variable has to be there too, where the first two alone prove nothing. */
 static const struct variables {
     const char *rank;
     const char *ranks;
     const char *proof;
+    const char *local;
 } launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
-    {"PMI_RANK", "PMI_SIZE", NULL},
-    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"}, /* a batch script has no step */
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_RANK"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALRANKID"},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "SLURM_LOCALID"},
+    /* a batch script has no step */
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "SLURM_LOCALID"},
 };
 
 static bool number(const char *name, uint64_t *out)
@@ -44,7 +47,9 @@ void zr_job_find(zr_job *out)
             if (v->proof != NULL && ranks == 1) {
                 continue;
             }
-            *out = (zr_job){.started = true, .rank = rank, .ranks = ranks};
+            uint64_t local = rank;
+            (void)number(v->local, &local);
+            *out = (zr_job){.started = true, .rank = rank, .ranks = ranks, .local = local};
             return;
         }
     }

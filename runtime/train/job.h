@@ -1,5 +1,6 @@
-/* Which rank of which job this process is, told by whoever started it: Open MPI, an MPI with the
- * PMI variables (MPICH, Intel), or Slurm. Nobody: one rank, or a launcher to be.
+/* Which rank of which job this process is, told by whoever started it: torchrun or our own launcher
+ * of GPU ranks, Open MPI, an MPI with the PMI variables (MPICH, Intel), or Slurm. Nobody: one rank,
+ * or a launcher to be.
  *
  *     zr_job job;
  *     zr_job_find(&job);
@@ -15,6 +16,7 @@ typedef struct zr_job {
     bool started;   /* some launcher made this process a rank */
     uint64_t rank;  /* 0 if not started */
     uint64_t ranks; /* 1 if not started */
+    uint64_t local; /* among the ranks of this machine, as far as the launcher says; else rank */
 } zr_job;
 
 void zr_job_find(zr_job *out);
@@ -29,7 +31,8 @@ typedef struct zr_watch {
     volatile uint32_t beacon; /* ZR_BEACON of the phase entered last; 0: none */
 } zr_watch;
 
-/* Where the launcher says its watch is: "PID /proc/PID/fd/N". */
+/* Where the launcher says its watch is: "PID /proc/PID/fd/N"; the first number is -1 if ranks are the
+ * launcher's own children. */
 #define ZR_WATCH_VARIABLE "ZR_WATCH"
 
 /* This rank's slot; never NULL: without a launcher, a slot that nobody reads. */

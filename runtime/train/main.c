@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
+#include "device/device.h"
 #include "track/track.h"
+#include "train/become.h"
 #include "train/data.h"
 #include "train/engine.h"
 #include "train/job.h"
@@ -25,8 +27,6 @@
 static const double beta1 = 0.9;
 static const double beta2 = 0.999;
 static const double adam_eps = 1e-8;
-/* Bytes outside the arena that may come and go within a step: buffers of the C library and MPI. */
-static const uint64_t outside_limit = (uint64_t)1 << 20;
 
 /* One rank and everything it holds. */
 typedef struct trainer {
@@ -44,6 +44,12 @@ typedef struct trainer {
     zr_step_record *record; /* (steps) */
     zl_ledger *ledger;
 } trainer;
+
+/* One rank reports for all. */
+static bool reports(const trainer *t)
+{
+    return t->job.rank == 0 || t->options->loopback;
+}
 
 static double seconds(void)
 {
@@ -164,7 +170,7 @@ static zl_status train(trainer *t, zl_err *err)
     const zr_options *const o = t->options;
     const zl_run *const run = &o->run;
     const uint64_t tokens = zl_prod(run->ranks, run->accumulation, run->micro_batch, run->seq);
-    if (t->job.rank == 0) {
+    if (reports(t)) {
         ZL_TRY(zr_report_begin(o, err));
     }
     for (uint64_t i = t->first; i < o->steps; i++) {
@@ -177,7 +183,7 @@ static zl_status train(trainer *t, zl_err *err)
         record->tokens_per_second = (double)tokens / (seconds() - begin);
         record->live = zr_track_live(t->track);
         record->peak = zr_track_peak(t->track);
-        if (t->job.rank == 0) {
+        if (reports(t)) {
             ZL_TRY(zr_report_step(o, i, record, err));
         }
     }
@@ -190,7 +196,7 @@ static void warn(const trainer *t)
 {
     const uint64_t outside = t->ledger->witness.outside_steady;
     const uint64_t grown = zr_track_late_growth(t->track);
-    if (outside > outside_limit) {
+    if (outside > zr_device_outside_limit()) {
         (void)fprintf(stderr,
                       "zl-train: warning: rank %" PRIu64 ": %" PRIu64
                       " bytes appeared outside the tracker within a steady step\n",
@@ -231,7 +237,7 @@ static zl_status leave_results(trainer *t, zl_err *err)
     warn(t);
     ZL_TRY(zr_engine_hash(t->engine, &hash, err));
     ZL_TRY(leave_ledger(t, err));
-    if (t->job.rank == 0) {
+    if (reports(t)) {
         const zr_report report = {.options = o,
                                   .step = t->record,
                                   .first = t->first,
@@ -243,6 +249,15 @@ static zl_status leave_results(trainer *t, zl_err *err)
     return zr_comm_barrier(t->comm, err); /* success is everybody's */
 }
 
+/* The device and the others: what can fail on one rank alone, before they know of each other. */
+static zl_status join(trainer *t, zl_err *err)
+{
+    const zr_job *const job = &t->job;
+    ZL_TRY(zr_device_open(job->local, err));
+    return t->options->loopback ? zr_comm_new_loopback(job->rank, job->ranks, &t->comm, err)
+                                : zr_comm_new(job->rank, job->ranks, &t->comm, err);
+}
+
 static zl_status run_rank(const zr_options *options, zr_job job, zl_err *err)
 {
     trainer t = {.options = options, .job = job};
@@ -251,8 +266,11 @@ static zl_status run_rank(const zr_options *options, zr_job job, zl_err *err)
     }
     t.watch = zr_job_watch(&job);
     t.progress = !job.started && !options->quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
-    ZL_TRY(zr_comm_new(job.rank, job.ranks, &t.comm, err));
-    zl_status status = set_up(&t, err);
+    zl_status status = join(&t, err);
+    if (status != ZL_OK) {
+        return job.started ? zr_comm_give_up(job.rank, job.ranks, err) : status;
+    }
+    status = set_up(&t, err);
     if (status == ZL_OK) {
         status = train(&t, err);
     }
@@ -277,10 +295,7 @@ static zl_status run_rank(const zr_options *options, zr_job job, zl_err *err)
 /* What can be found wrong without a job is found before there is one, and told once. */
 static zl_status launch(const zr_options *options, char **argv, zl_err *err)
 {
-    if (!zr_comm_has_mpi()) {
-        zr_comm *none;
-        return zr_comm_new(0, options->run.ranks, &none, err);
-    }
+    ZL_TRY(zr_comm_can_join(err));
     zr_data data;
     const zr_data_options wanted = data_options(options, 0);
     ZL_TRY(zr_data_init(&data, &wanted, err));
@@ -304,6 +319,13 @@ static zl_status start(int argc, char **argv, zr_job job, zl_err *err)
     static zr_options options;
     ZL_TRY(zr_options_parse(argc, argv, job.rank != 0, &options, err));
     const uint64_t ranks = options.run.ranks;
+    if (options.run.backend != zr_device_backend()) {
+        return zr_become(options.run.backend, argv, err);
+    }
+    if (options.loopback) {
+        job = (zr_job){.rank = options.loopback_rank, .ranks = ranks};
+        return run_rank(&options, job, err);
+    }
     if (job.started && job.ranks != ranks) {
         return zl_fail(err, ZL_E_USAGE,
                        "%" PRIu64 " ranks were started, and the run has %" PRIu64

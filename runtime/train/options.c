@@ -2,9 +2,11 @@
 #include "train/options.h"
 
 #include <argp.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "zeroledger/text.h"
 #include "zeroledger/version.h"
 
@@ -30,6 +32,7 @@ enum {
     KEY_CAP,
     KEY_POISON,
     KEY_QUIET,
+    KEY_LOOPBACK,
     KEY_FORMAT
 };
 
@@ -61,6 +64,8 @@ static const struct argp_option own_options[] = {
     {"out", KEY_OUT, "DIR", 0, "write DIR/ledger.rank<R>.json of every rank and DIR/train.json", 4},
     {"cap", KEY_CAP, "BYTES", 0, "most bytes that buffers may take, e.g. 24GiB", 4},
     {"poison", KEY_POISON, NULL, 0, "fill buffers with NaN and refuse those freed untouched", 4},
+    {"loopback", KEY_LOOPBACK, "R", 0,
+     "run rank R of --ranks alone: every buffer as in the job, and losses that mean nothing", 4},
     {"format", KEY_FORMAT, "table|csv|json", 0, "of standard output (table)", 4},
     {"quiet", KEY_QUIET, NULL, 0, "nothing on standard output, no progress", 4},
     {NULL, 0, NULL, 0, "Help:", -1},
@@ -176,6 +181,9 @@ static zl_status set_own(zr_options *o, int key, const char *arg, zl_err *err)
     case KEY_QUIET:
         o->quiet = true;
         return ZL_OK;
+    case KEY_LOOPBACK:
+        o->loopback = true;
+        return zl_parse_count("--loopback", arg, &o->loopback_rank, err);
     case KEY_FORMAT:
         return set_format(o, arg, err);
     default:
@@ -227,10 +235,27 @@ static const struct argp_option *all_options(void)
     return all;
 }
 
+static zl_status check_loopback(const zr_options *o, zl_err *err)
+{
+    if (o->loopback && o->loopback_rank >= o->run.ranks) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "--loopback is a rank of 0 to %" PRIu64 ", got %" PRIu64
+                       "; say how many there are with --ranks",
+                       o->run.ranks - 1, o->loopback_rank);
+    }
+    if (o->loopback && (o->run.save || o->resume != NULL)) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "--loopback trains nothing that could be saved or resumed: leave --save and "
+                       "--resume out");
+    }
+    return ZL_OK;
+}
+
 /* What no option can see by itself. */
 static zl_status check_together(const zr_options *o, zl_err *err)
 {
     const zl_precision precision = o->run.precision;
+    ZL_TRY(check_loopback(o, err));
     if (o->run.save && o->checkpoint == NULL && o->out == NULL) {
         return zl_fail(err, ZL_E_USAGE,
                        "--save needs a place for the checkpoints: give --checkpoint DIR or --out");
@@ -261,8 +286,8 @@ zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out, 
         .options = all_options(),
         .parser = parse_one,
         .doc = "Trains a transformer, sharded over ranks, and measures every byte it needs.\v"
-               "With more than one rank it starts them itself through mpirun, or is one of them if "
-               "mpirun or srun started it. Losses go to standard output, words to standard error."
+               "With more than one rank it starts them itself, on the host through mpirun, or is one of "
+               "them if mpirun, srun or torchrun started it. Losses go to standard output, words to standard error."
                "\n\nExamples:\n"
                "  zl-train --model gpt2-tiny --seq 64 --stage 3 --ranks 2 --steps 5\n"
                "  zl-train --run run.json --data corpus.u16 --out results\n"
@@ -281,6 +306,7 @@ zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out, 
         .keep = 2,
     };
     zl_run_init(&options.run);
+    options.run.backend = zr_device_backend();
     parsing p = {.options = &options, .err = err};
     const unsigned flags = silent ? ARGP_SILENT : 0;
     if (argp_parse(&argp, argc, argv, flags, NULL, &p) != 0) {

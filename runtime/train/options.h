@@ -35,6 +35,8 @@ typedef struct zr_options {
     uint64_t cap;       /* 0: none */
     bool poison;
     bool quiet;
+    bool loopback; /* only rank loopback_rank of the run's ranks, without the others */
+    uint64_t loopback_rank;
     zr_format format;
 } zr_options;
 

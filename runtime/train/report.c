@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "device/device.h"
 #include "train/machine.h"
 #include "zeroledger/json.h"
 #include "zeroledger/text.h"
@@ -34,11 +35,11 @@ zl_status zr_report_begin(const zr_options *options, zl_err *err)
         return ZL_OK;
     }
     if (options->format == ZR_FORMAT_CSV) {
-        (void)printf("step,loss,grad_norm,tokens_per_second,live_bytes,peak_bytes%s\n",
-                     options->run.eval ? ",eval_loss" : "");
+        (void)printf("step,%sloss,grad_norm,tokens_per_second,live_bytes,peak_bytes%s\n",
+                     options->loopback ? "loopback_" : "", options->run.eval ? ",eval_loss" : "");
     } else {
-        (void)printf("%6s  %12s  %12s  %12s  %12s", "step", "loss", "tokens/s", "live MiB",
-                     "peak MiB");
+        (void)printf("%6s  %12s  %12s  %12s  %12s", "step",
+                     options->loopback ? "(loopback)" : "loss", "tokens/s", "live MiB", "peak MiB");
         (void)printf(options->run.eval ? "  %12s\n" : "\n", "eval loss");
     }
     return flushed(err);
@@ -168,6 +169,11 @@ static void put_provenance(zl_json_writer *w, const zr_report *report)
     zl_json_put_u64(w, "memory", machine.memory);
     zl_json_put_string(w, "blas_threads", threads != NULL ? threads : "default");
     zl_json_put_string(w, "compiler", machine.compiler);
+    const char *name;
+    char text[256];
+    for (size_t i = 0; zr_device_fact(i, &name, text, sizeof(text)); i++) {
+        zl_json_put_string(w, name, text);
+    }
     zl_json_end(w);
 }
 
@@ -198,6 +204,9 @@ static void put_all(zl_json_writer *w, const zr_report *report)
     zl_json_put_real(w, "learning_rate", options->learning_rate);
     zl_json_put_real(w, "weight_decay", options->weight_decay);
     zl_json_put_u64(w, "warmup", options->warmup);
+    if (options->loopback) {
+        zl_json_put_u64(w, "loopback", options->loopback_rank); /* losses mean nothing */
+    }
     put_resumed(w, report);
     put_steps(w, report);
     (void)snprintf(text, sizeof(text), "%016" PRIx64, report->hash);

@@ -7,6 +7,7 @@
 #include "drive/files.h"
 #include "fit/stats.h"
 #include "zeroledger/json.h"
+#include "zeroledger/text.h"
 
 enum { STEPS_MAX = 1024 };
 
@@ -16,8 +17,8 @@ static double number(zl_json value)
     return zl_json_is_number(value) && zl_json_real(value, &real, NULL) == ZL_OK ? real : 0;
 }
 
-/* "backend host, cores 2": the members of an object that are one line. The date differs in every
- * case and says nothing about the machine; paths are not for a report. */
+/* "backend host, cores 2, memory 23.5 GiB": the members of an object that are one line. The date
+ * differs in every case and says nothing about the machine; paths are not for a report. */
 static void flatten(zl_json object, char *text, size_t size)
 {
     size_t used = 0;
@@ -26,6 +27,8 @@ static void flatten(zl_json object, char *text, size_t size)
         const char *const key = zl_json_key(object, i);
         const zl_json value = zl_json_get(object, key);
         const char *word;
+        uint64_t bytes;
+        char gib[32];
         const char *const comma = used == 0 ? "" : ", ";
         if (strcmp(key, "date") == 0) {
             continue;
@@ -33,6 +36,9 @@ static void flatten(zl_json object, char *text, size_t size)
         if (zl_json_is_string(value) && zl_json_string(value, &word, NULL) == ZL_OK &&
             word[0] != '/') {
             used += (size_t)snprintf(text + used, size - used, "%s%s %s", comma, key, word);
+        } else if (strcmp(key, "memory") == 0 && zl_json_u64(value, &bytes, NULL) == ZL_OK) {
+            zl_format_bytes(bytes, ZL_BYTES_GIB, 1, gib, sizeof gib);
+            used += (size_t)snprintf(text + used, size - used, "%smemory %s GiB", comma, gib);
         } else if (zl_json_is_number(value)) {
             used +=
                 (size_t)snprintf(text + used, size - used, "%s%s %.15g", comma, key, number(value));

@@ -147,7 +147,7 @@ static void committed_files_load(void **state)
     static const struct {
         const char *name;
         size_t cases;
-    } files[] = {{"host", 101}, {"host-families", 48}, {"quickstart", 4}, {"smoke", 8}};
+    } files[] = {{"host", 294}, {"quickstart", 4}, {"smoke", 8}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char path[4096];
         zl_err err = {0};
@@ -161,29 +161,75 @@ static void committed_files_load(void **state)
     }
 }
 
-/* Every stage with every number of ranks, each with both precisions, both recompute modes and both
- * accumulations somewhere. */
+/* What occurs somewhere among some cases; a bit for each value. */
+typedef struct seen {
+    unsigned ranks, precision, recompute, accumulation, attention, dropout, grad_dtype, optimizer;
+    unsigned window, slots, chunk, clip, copy, tied, pooler, grouped, eval, save;
+} seen;
+
+static void look(seen *s, const zl_run *run)
+{
+    const zl_model *const m = &run->model;
+    s->ranks |= 1U << run->ranks;
+    s->precision |= 1U << run->precision;
+    s->recompute |= 1U << run->recompute;
+    s->accumulation |= 1U << run->accumulation;
+    s->attention |= 1U << run->attention;
+    s->dropout |= 1U << (run->dropout > 0);
+    s->grad_dtype |= 1U << run->grad_dtype;
+    s->optimizer |= 1U << run->optimizer;
+    s->window |= 1U << run->window;
+    s->slots |= 1U << run->reduce_slots;
+    s->chunk |= 1U << (run->head_chunk > 0);
+    s->clip |= 1U << (run->clip > 0);
+    s->copy |= 1U << run->shard_copy;
+    s->tied |= 1U << m->tied;
+    s->pooler |= 1U << m->pooler;
+    s->grouped |= 1U << (m->kv_heads < m->heads);
+    s->eval |= 1U << run->eval;
+    s->save |= 1U << run->save;
+}
+
+enum { OFF_AND_ON = 3, ONE_TO_THREE = 14, NONE_TO_THREE = 15, ONE_TO_FOUR = 30 };
+
+/* Every family in every stage meets every value of every option, not every combination. */
 static void host_matrix_covers_what_it_promises(void **state)
 {
     (void)state;
-    unsigned seen[4][5] = {{0}};
+    seen all[ZL_FAMILY_COUNT][4] = {{{0}}};
     zv_cases cases;
     assert_int_equal(zv_cases_load(ZV_CASES "/host.json", &cases, NULL), ZL_OK);
     for (size_t i = 0; i < cases.count; i++) {
         const zl_run *const run = &cases.item[i].run;
-        unsigned *const cell = &seen[run->stage][run->ranks];
-        *cell |= run->precision == ZL_PRECISION_FP32 ? 1U : 0;
-        *cell |= run->precision == ZL_PRECISION_BF16_MIXED ? 2U : 0;
-        *cell |= run->recompute == ZL_RECOMPUTE_NONE ? 4U : 0;
-        *cell |= run->recompute == ZL_RECOMPUTE_FULL ? 8U : 0;
-        *cell |= run->accumulation == 1 ? 16U : 0;
-        *cell |= run->accumulation == 2 ? 32U : 0;
+        look(&all[run->model.family][run->stage], run);
     }
-    for (size_t stage = 0; stage < 4; stage++) {
-        for (size_t ranks = 1; ranks <= 4; ranks++) {
-            assert_int_equal(seen[stage][ranks], 63);
+    for (int family = 0; family < ZL_FAMILY_COUNT; family++) {
+        for (int stage = 0; stage < 4; stage++) {
+            const seen *const s = &all[family][stage];
+            assert_int_equal(s->ranks, ONE_TO_FOUR);
+            assert_int_equal(s->precision, (1 << ZL_PRECISION_COUNT) - 1);
+            assert_int_equal(s->recompute, (1 << ZL_RECOMPUTE_COUNT) - 1);
+            assert_int_equal(s->accumulation, ONE_TO_THREE);
+            assert_int_equal(s->attention, (1 << ZL_ATTENTION_COUNT) - 1);
+            assert_int_equal(s->grad_dtype, (1 << ZL_GRAD_COUNT) - 1);
+            assert_int_equal(s->optimizer, (1 << ZL_OPTIMIZER_COUNT) - 1);
+            assert_int_equal(s->dropout, OFF_AND_ON);
+            assert_int_equal(s->chunk, OFF_AND_ON);
+            assert_int_equal(s->clip, OFF_AND_ON);
+            assert_int_equal(s->tied, OFF_AND_ON);
+            assert_int_equal(s->eval, OFF_AND_ON);
         }
+        assert_int_equal(all[family][0].save, OFF_AND_ON);
+        assert_int_equal(all[family][3].save, OFF_AND_ON);
+        assert_int_equal(all[family][2].slots, ONE_TO_THREE);
+        assert_int_equal(all[family][3].slots, ONE_TO_THREE);
+        assert_int_equal(all[family][3].window, NONE_TO_THREE);
+        assert_int_equal(all[family][3].copy, OFF_AND_ON);
     }
+    for (int stage = 0; stage < 4; stage++) {
+        assert_int_equal(all[ZL_FAMILY_BERT][stage].pooler, OFF_AND_ON);
+    }
+    assert_int_equal(all[ZL_FAMILY_LLAMA][3].grouped, OFF_AND_ON);
     zv_cases_release(&cases);
 }
 

@@ -107,6 +107,14 @@ differences_are_named)
   has err 'rank 0, cold backward: temp.branch (temp), max, requested: predicted 0 bytes, measured 256'
   FAKE_GROW=1048577 expect 1 run --fresh
   has err 'witness outside_steady: 1048577 bytes' ;;
+absent_witness_is_no_zero)
+  FAKE_BLIND=1 FAKE_GROW=9999999 expect 0 run
+  last '4 cases, 0 differ'
+  [ "$(grep -c '| none |$' o/report.md)" = 4 ] || die 'the report shows a witness that there was not' ;;
+machine_is_named_once)
+  expect 0 run
+  [ "$(grep -c '^- Machine: cpu made up, cores 2, memory 2.0 GiB, compiler by hand 1.0$' o/report.md)" = 1 ] ||
+    die "$(grep Machine o/report.md)" ;;
 report_is_byte_identical)
   FAKE_FAIL=2,2 expect 1 run
   mkdir first && cp o/report.md o/*.svg first

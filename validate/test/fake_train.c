@@ -63,7 +63,8 @@ static zl_status write_rank(const zl_run *run, uint64_t rank, const char *out, z
     }
     zl_status status = zl_predict(run, rank, ledger, err);
     ledger->origin = ZL_ORIGIN_MEASURED;
-    ledger->witness = (zl_witness){.present = true, .outside_steady = number("FAKE_GROW")};
+    ledger->witness =
+        (zl_witness){.present = number("FAKE_BLIND") == 0, .outside_steady = number("FAKE_GROW")};
     if (number("FAKE_EDIT") != 0 && rank == 0) {
         zl_cell *const cell = zl_ledger_cell(ledger, ZL_VISIT_COLD, ZL_PHASE_BACKWARD);
         cell->line[ZL_BUF_TEMP_BRANCH].bytes[ZL_REQUESTED].max = 256;
@@ -93,8 +94,11 @@ static zl_status write_train(const char *out, zl_err *err)
     }
     zl_json_end(w);
     zl_json_begin_object(w, "provenance");
+    zl_json_put_string(w, "date", "2001-02-03T04:05:06Z");
     zl_json_put_string(w, "cpu", "made up");
     zl_json_put_u64(w, "cores", 2);
+    zl_json_put_u64(w, "memory", UINT64_C(2) << 30);
+    zl_json_put_string(w, "compiler", "by hand 1.0");
     zl_json_end(w);
     zl_json_end(w);
     const zl_status status = zl_json_writer_save(w, path, err);

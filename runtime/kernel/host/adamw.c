@@ -27,8 +27,8 @@ static step prepare(const zr_adamw_args *a)
     };
 }
 
-static void update(const step *s, const float *restrict grad, float *restrict m, float *restrict v,
-                   float *restrict w, size_t n)
+static ZR_HOST_WIDE void update(const step *s, const float *restrict grad, float *restrict m,
+                                float *restrict v, float *restrict w, size_t n)
 {
     const step k = *s;
     for (size_t i = 0; i < n; i++) {
@@ -55,13 +55,13 @@ zl_status zr_adamw(const zr_adamw_args *args, zr_stream *stream)
     }
     const step s = prepare(a);
     float bg[ZR_HOST_CHUNK];
-    float m[ZR_HOST_CHUNK];
-    float v[ZR_HOST_CHUNK];
+    float bm[ZR_HOST_CHUNK];
+    float bv[ZR_HOST_CHUNK];
     float w[ZR_HOST_CHUNK];
     for (uint64_t at = 0; at < a->count; at += ZR_HOST_CHUNK) {
         const size_t n = zr_host_min(ZR_HOST_CHUNK, a->count - at);
-        zr_host_load(m, a->exp_avg, a->state_dtype, at, n);
-        zr_host_load(v, a->exp_avg_sq, a->state_dtype, at, n);
+        float *m = zr_host_edit(bm, a->exp_avg, a->state_dtype, at, n);
+        float *v = zr_host_edit(bv, a->exp_avg_sq, a->state_dtype, at, n);
         zr_host_load_weights(w, a->master, a->param, a->param_dtype, at, n);
         update(&s, zr_host_view(bg, a->grad, a->gdtype, at, n), m, v, w, n);
         zr_host_store(a->exp_avg, a->state_dtype, at, m, n);

@@ -1,7 +1,7 @@
 /* The gradient of a bias: column sums, kept for a strip of columns at a time. */
 #include "kernel/host/host.h"
 
-zl_status zr_bias_backward(const zr_bias_grad_args *args, zr_stream *stream)
+ZR_HOST_WIDE zl_status zr_bias_backward(const zr_bias_grad_args *args, zr_stream *stream)
 {
     (void)stream;
     if (!zr_host_dtype_ok(args->dtype) || !zr_host_dtype_ok(args->gdtype) ||

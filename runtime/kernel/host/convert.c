@@ -41,7 +41,8 @@ static inline uint16_t to_f16(float value)
     return (uint16_t)(half | sign);
 }
 
-void zr_host_load(float *restrict dst, const void *src, zl_dtype dtype, uint64_t first, size_t n)
+ZR_HOST_WIDE void zr_host_load(float *restrict dst, const void *src, zl_dtype dtype, uint64_t first,
+                               size_t n)
 {
     switch (dtype) {
     case ZL_F32: {
@@ -76,11 +77,14 @@ const float *zr_host_view(float *buf, const void *src, zl_dtype dtype, uint64_t 
     return buf;
 }
 
-void zr_host_store(void *dst, zl_dtype dtype, uint64_t first, const float *src, size_t n)
+ZR_HOST_WIDE void zr_host_store(void *dst, zl_dtype dtype, uint64_t first, const float *src,
+                                size_t n)
 {
     switch (dtype) {
     case ZL_F32: {
-        memmove((float *)dst + first, src, n * sizeof(float));
+        if (src != (float *)dst + first) {
+            memmove((float *)dst + first, src, n * sizeof(float));
+        }
         break;
     }
     case ZL_BF16: {
@@ -100,6 +104,15 @@ void zr_host_store(void *dst, zl_dtype dtype, uint64_t first, const float *src, 
     case ZL_DTYPE_COUNT:
         break;
     }
+}
+
+float *zr_host_edit(float *buf, void *x, zl_dtype dtype, uint64_t first, size_t n)
+{
+    if (dtype == ZL_F32) {
+        return (float *)x + first;
+    }
+    zr_host_load(buf, x, dtype, first, n);
+    return buf;
 }
 
 void zr_host_accumulate(void *dst, zl_dtype dtype, uint64_t first, const double *sum, size_t n)

@@ -12,7 +12,7 @@ typedef struct online {
 } online;
 
 /* Turns one row of scores into weights relative to the new maximum, and rescales the past. */
-static void online_row(online *o, uint32_t r, float *restrict s, uint32_t head_dim)
+static ZR_HOST_WIDE void online_row(online *o, uint32_t r, float *restrict s, uint32_t head_dim)
 {
     const float seen = zr_attn_row_max(s);
     const float max = seen > o->max[r] ? seen : o->max[r];
@@ -125,7 +125,7 @@ typedef struct pair {
 } pair;
 
 /* s: scores in, probabilities as used (dropped) out; ds: d of those in, d scores out. */
-static void backward_scores(const zr_attn_args *a, const pair *at, float *s, float *ds)
+static ZR_HOST_WIDE void backward_scores(const zr_attn_args *a, const pair *at, float *s, float *ds)
 {
     for (uint32_t r = 0; r < at->queries.n; r++) {
         const uint32_t query = at->queries.first + r;

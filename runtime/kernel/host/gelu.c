@@ -7,14 +7,14 @@
 static const float slope = 1.595769122F;
 static const float cubic = 0.044715F;
 
-static void tanh_form(const float *restrict x, float *restrict y, size_t n)
+static ZR_HOST_WIDE void tanh_form(const float *restrict x, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         y[i] = x[i] * zr_host_sigmoid(slope * (x[i] + cubic * x[i] * x[i] * x[i]));
     }
 }
 
-static void tanh_form_gradient(const float *restrict x, float *restrict g, size_t n)
+static ZR_HOST_WIDE void tanh_form_gradient(const float *restrict x, float *restrict g, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const float s = zr_host_sigmoid(slope * (x[i] + cubic * x[i] * x[i] * x[i]));

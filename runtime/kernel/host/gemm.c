@@ -41,7 +41,8 @@ static bool gemm_ok(const zr_gemm_args *g)
     return pure_fp32(g) || (g->work != NULL && g->work_bytes >= ZR_HOST_GEMM_WORK_BYTES);
 }
 
-static void add_into(float *restrict sum, const float *restrict x, float factor, size_t n)
+static ZR_HOST_WIDE void add_into(float *restrict sum, const float *restrict x, float factor,
+                                  size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         sum[i] += factor * x[i];

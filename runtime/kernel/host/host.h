@@ -15,6 +15,15 @@
 
 #include "kernel/kernel.h"
 
+/* Marks a function whose loops are worth compiling twice, for any processor of the architecture and
+ * for AVX2; the loader takes what the machine has. Both give the same bits: vectors do the source's
+ * IEEE operations element by element, sums run in lanes that the source spells out, and products
+ * and sums are never contracted (AVX2 without FMA, -ffp-contract=off). CMake defines it where the
+ * compiler can. */
+#ifndef ZR_HOST_WIDE
+#define ZR_HOST_WIDE
+#endif
+
 /* Elements that a kernel handles at a time; a multiple of ZR_HOST_LANES. */
 #define ZR_HOST_CHUNK 512
 /* Partial sums of a reduction, at least 2. Their number is part of the result's bits. */
@@ -25,6 +34,9 @@ void zr_host_load(float *restrict dst, const void *src, zl_dtype dtype, uint64_t
 
 /* The same without a copy where src is fp32. buf holds n floats; it may be left untouched. */
 const float *zr_host_view(float *buf, const void *src, zl_dtype dtype, uint64_t first, size_t n);
+
+/* The same to write on: x itself if it is fp32, else a copy in buf. zr_host_store puts it back. */
+float *zr_host_edit(float *buf, void *x, zl_dtype dtype, uint64_t first, size_t n);
 
 /* Rounds n floats into elements first..first+n-1 of dst. src may be the place itself (fp32). */
 void zr_host_store(void *dst, zl_dtype dtype, uint64_t first, const float *src, size_t n);

@@ -16,22 +16,42 @@ static bool loss_ok(const zr_loss_args *a)
     return true;
 }
 
+enum { LANES = 16 };
+
+/* lane[k] = the largest of itself and of every LANES-th element from k on; NaN never wins. */
+static inline void lane_max(float lane[LANES], const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (size_t k = 0; k < LANES; k++) {
+            lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
+        }
+    }
+    for (size_t k = 0; i + k < n; k++) {
+        lane[k] = x[i + k] > lane[k] ? x[i + k] : lane[k];
+    }
+}
+
 /* The largest logit; a NaN does not win, but spoils the sum that follows. */
-static float row_max(const zr_loss_args *a, uint64_t first)
+static ZR_HOST_WIDE float row_max(const zr_loss_args *a, uint64_t first)
 {
     float buf[ZR_HOST_CHUNK];
+    float lane[LANES];
     float best = -INFINITY;
+    for (size_t k = 0; k < LANES; k++) {
+        lane[k] = best;
+    }
     for (uint64_t col = 0; col < a->vocab; col += ZR_HOST_CHUNK) {
         const size_t n = zr_host_min(ZR_HOST_CHUNK, a->vocab - col);
-        const float *x = zr_host_view(buf, a->logits, a->dtype, first + col, n);
-        for (size_t i = 0; i < n; i++) {
-            best = x[i] > best ? x[i] : best;
-        }
+        lane_max(lane, zr_host_view(buf, a->logits, a->dtype, first + col, n), n);
+    }
+    for (size_t k = 0; k < LANES; k++) {
+        best = lane[k] > best ? lane[k] : best;
     }
     return best;
 }
 
-static double row_sum_exp(const zr_loss_args *a, uint64_t first, float max)
+static ZR_HOST_WIDE double row_sum_exp(const zr_loss_args *a, uint64_t first, float max)
 {
     float buf[ZR_HOST_CHUNK];
     float e[ZR_HOST_CHUNK];
@@ -48,7 +68,7 @@ static double row_sum_exp(const zr_loss_args *a, uint64_t first, float max)
 }
 
 /* logits = (exp(logit - max) * norm - [target]) * scale, or 0 for an ignored row. */
-static void row_gradient(const zr_loss_args *a, uint64_t row, float max, float norm)
+static ZR_HOST_WIDE void row_gradient(const zr_loss_args *a, uint64_t row, float max, float norm)
 {
     float buf[ZR_HOST_CHUNK];
     float g[ZR_HOST_CHUNK];

@@ -56,7 +56,7 @@ static row_stats measure(norm_kind kind, const zr_norm_args *a, uint64_t row)
     return (row_stats){(float)mean, (float)(1.0 / sqrt(variance + (double)a->eps))};
 }
 
-static void normalize(const zr_norm_args *a, uint64_t row, row_stats s)
+static ZR_HOST_WIDE void normalize(const zr_norm_args *a, uint64_t row, row_stats s)
 {
     float bx[ZR_HOST_CHUNK];
     float bg[ZR_HOST_CHUNK];
@@ -102,8 +102,8 @@ typedef struct stretch {
     float dxhat[ZR_HOST_CHUNK];
 } stretch;
 
-static void load_stretch(const zr_norm_grad_args *a, row_stats s, uint64_t row, uint64_t col,
-                         size_t n, stretch *restrict out)
+static ZR_HOST_WIDE void load_stretch(const zr_norm_grad_args *a, row_stats s, uint64_t row,
+                                      uint64_t col, size_t n, stretch *restrict out)
 {
     float bx[ZR_HOST_CHUNK];
     float bg[ZR_HOST_CHUNK];
@@ -119,7 +119,7 @@ static void load_stretch(const zr_norm_grad_args *a, row_stats s, uint64_t row, 
 }
 
 /* dx = (dxhat - mean(dxhat) - xhat * mean(dxhat * xhat)) / sigma; RMSNorm lacks the first mean. */
-static void input_gradient(norm_kind kind, const zr_norm_grad_args *a, uint64_t row)
+static ZR_HOST_WIDE void input_gradient(norm_kind kind, const zr_norm_grad_args *a, uint64_t row)
 {
     const row_stats s = load_stats(kind, a->stats, row);
     stretch v;
@@ -152,7 +152,7 @@ static void input_gradient(norm_kind kind, const zr_norm_grad_args *a, uint64_t 
     }
 }
 
-static void weight_gradients(norm_kind kind, const zr_norm_grad_args *a)
+static ZR_HOST_WIDE void weight_gradients(norm_kind kind, const zr_norm_grad_args *a)
 {
     float bx[ZR_HOST_CHUNK];
     float bd[ZR_HOST_CHUNK];

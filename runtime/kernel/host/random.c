@@ -22,7 +22,7 @@ static void philox_round(philox *restrict p, uint32_t key0, uint32_t key1)
 }
 
 /* The words of counters block, block + 1, ... in the order of their elements. */
-static void philox_blocks(uint32_t *restrict out, const zr_rng *rng, uint64_t block)
+static ZR_HOST_WIDE void philox_blocks(uint32_t *restrict out, const zr_rng *rng, uint64_t block)
 {
     philox p;
     for (size_t i = 0; i < BLOCKS; i++) {

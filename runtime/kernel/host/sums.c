@@ -10,7 +10,7 @@ static double fold(const double lane[LANES])
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-double zr_host_sum(const float *x, size_t n)
+ZR_HOST_WIDE double zr_host_sum(const float *x, size_t n)
 {
     double lane[LANES] = {0};
     size_t i = 0;
@@ -25,7 +25,7 @@ double zr_host_sum(const float *x, size_t n)
     return fold(lane);
 }
 
-double zr_host_sumsq(const float *x, size_t n, double mean)
+ZR_HOST_WIDE double zr_host_sumsq(const float *x, size_t n, double mean)
 {
     double lane[LANES] = {0};
     size_t i = 0;
@@ -42,7 +42,7 @@ double zr_host_sumsq(const float *x, size_t n, double mean)
     return fold(lane);
 }
 
-double zr_host_dot(const float *a, const float *b, size_t n)
+ZR_HOST_WIDE double zr_host_dot(const float *a, const float *b, size_t n)
 {
     double lane[LANES] = {0};
     size_t i = 0;

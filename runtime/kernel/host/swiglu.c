@@ -1,8 +1,8 @@
 /* SwiGLU: gate * sigmoid(gate) * up, gates and ups side by side in one row. */
 #include "kernel/host/host.h"
 
-static void forward_stretch(const float *restrict gate, const float *restrict up,
-                            float *restrict out, size_t n)
+static ZR_HOST_WIDE void forward_stretch(const float *restrict gate, const float *restrict up,
+                                         float *restrict out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         out[i] = gate[i] * zr_host_sigmoid(gate[i]) * up[i];
@@ -33,8 +33,8 @@ zl_status zr_swiglu_forward(const zr_swiglu_args *args, zr_stream *stream)
 }
 
 /* gate and up become their gradients. */
-static void backward_stretch(float *restrict gate, float *restrict up, const float *restrict dout,
-                             size_t n)
+static ZR_HOST_WIDE void backward_stretch(float *restrict gate, float *restrict up,
+                                          const float *restrict dout, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const float s = zr_host_sigmoid(gate[i]);

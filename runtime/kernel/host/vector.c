@@ -32,14 +32,14 @@ zl_status zr_cast(const zr_pair_args *args, zr_stream *stream)
     return ZL_OK;
 }
 
-static void add(float *restrict sum, const float *restrict x, size_t n)
+static ZR_HOST_WIDE void add(float *restrict sum, const float *restrict x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         sum[i] += x[i];
     }
 }
 
-static void multiply(float *x, float factor, size_t n)
+static ZR_HOST_WIDE void multiply(float *x, float factor, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         x[i] *= factor;

@@ -43,7 +43,7 @@ zl_status zr_work_build(zr_net *net, zl_err *err)
 void zr_work_release(zr_net *net)
 {
     if (net->stream != NULL) {
-        (void)zr_stream_wait(net->stream);
+        (void)cudaStreamSynchronize(net->stream->queue);
         zr_stream_release(net->stream);
         free(net->stream);
     }
