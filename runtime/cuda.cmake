@@ -35,3 +35,6 @@ if(ZL_HAVE_NCCL)
   set_target_properties(zl-train-cuda PROPERTIES BUILD_RPATH "${nccl_folder}" INSTALL_RPATH "${nccl_folder}")
 endif()
 install(TARGETS zl-train-cuda)
+
+zl_script_test(NAME gpu.train COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/test/gpu_smoke.sh"
+  $<TARGET_FILE:zl> $<TARGET_FILE:zl-train>)

@@ -20,13 +20,10 @@ double zb_spent(zb_place place)
 
 const char *zb_spent_name(zb_place place)
 {
-    static const char *const name[ZB_SPENT_COUNT] = {
-        [ZB_BLAS] = "BLAS",
-#define ZB_NAME(kernel, args) [ZB_##kernel] = #kernel,
-        ZB_KERNELS(ZB_NAME)
+    static const char *const name[ZB_SPENT_COUNT] = {[ZB_BLAS] = "BLAS",
+#define ZB_NAME(kernel, parameters, names) [ZB_##kernel] = #kernel,
+                                                     ZB_KERNELS(ZB_NAME)
 #undef ZB_NAME
-            [ZB_fill] = "fill",
-        [ZB_sumsq] = "sumsq",
     };
     return name[place];
 }
@@ -48,34 +45,15 @@ static zl_status end(zb_place place, start s, zl_status status)
     return status;
 }
 
-#define ZB_WRAP(kernel, args_type)                                                                 \
-    zl_status __real_zr_##kernel(const args_type *args, zr_stream *stream);                        \
-    zl_status __wrap_zr_##kernel(const args_type *args, zr_stream *stream);                        \
-    zl_status __wrap_zr_##kernel(const args_type *args, zr_stream *stream)                         \
+#define ZB_WRAP(kernel, parameters, names)                                                         \
+    zl_status __real_zr_##kernel parameters;                                                       \
+    zl_status __wrap_zr_##kernel parameters;                                                       \
+    zl_status __wrap_zr_##kernel parameters                                                        \
     {                                                                                              \
         const start s = begin();                                                                   \
-        return end(ZB_##kernel, s, __real_zr_##kernel(args, stream));                              \
+        return end(ZB_##kernel, s, __real_zr_##kernel names);                                      \
     }
 ZB_KERNELS(ZB_WRAP)
-
-zl_status __real_zr_fill(void *x, uint64_t count, zl_dtype dtype, float value, zr_stream *stream);
-zl_status __wrap_zr_fill(void *x, uint64_t count, zl_dtype dtype, float value, zr_stream *stream);
-zl_status __wrap_zr_fill(void *x, uint64_t count, zl_dtype dtype, float value, zr_stream *stream)
-{
-    const start s = begin();
-    return end(ZB_fill, s, __real_zr_fill(x, count, dtype, value, stream));
-}
-
-zl_status __real_zr_sumsq(const void *x, uint64_t count, zl_dtype dtype, double *out,
-                          zr_stream *stream);
-zl_status __wrap_zr_sumsq(const void *x, uint64_t count, zl_dtype dtype, double *out,
-                          zr_stream *stream);
-zl_status __wrap_zr_sumsq(const void *x, uint64_t count, zl_dtype dtype, double *out,
-                          zr_stream *stream)
-{
-    const start s = begin();
-    return end(ZB_sumsq, s, __real_zr_sumsq(x, count, dtype, out, stream));
-}
 
 #define ZB_SGEMM(name)                                                                             \
     void name(enum CBLAS_ORDER order, enum CBLAS_TRANSPOSE ta, enum CBLAS_TRANSPOSE tb, blasint m, \

@@ -11,30 +11,33 @@
 
 #include <stddef.h>
 
-/* X(kernel, type of its arguments) */
+/* X(kernel, its parameters, their names); a struct of arguments and a stream, or longer lists. */
 #define ZB_KERNELS(X)                                                                              \
-    X(adamw, zr_adamw_args)                                                                        \
-    X(bias_backward, zr_bias_grad_args)                                                            \
-    X(cross_entropy, zr_loss_args)                                                                 \
-    X(embed_backward, zr_embed_args)                                                               \
-    X(embed_forward, zr_embed_args)                                                                \
-    X(flash_backward, zr_attn_args)                                                                \
-    X(flash_forward, zr_attn_args)                                                                 \
-    X(gelu_backward, zr_gelu_args)                                                                 \
-    X(gelu_forward, zr_gelu_args)                                                                  \
-    X(gemm, zr_gemm_args)                                                                          \
-    X(layernorm_backward, zr_norm_grad_args)                                                       \
-    X(layernorm_forward, zr_norm_args)                                                             \
-    X(reduce, zr_reduce_args)
+    ZB_PLAIN(X, adamw, zr_adamw_args)                                                              \
+    ZB_PLAIN(X, bias_backward, zr_bias_grad_args)                                                  \
+    ZB_PLAIN(X, cross_entropy, zr_loss_args)                                                       \
+    ZB_PLAIN(X, embed_backward, zr_embed_args)                                                     \
+    ZB_PLAIN(X, embed_forward, zr_embed_args)                                                      \
+    ZB_PLAIN(X, flash_backward, zr_attn_args)                                                      \
+    ZB_PLAIN(X, flash_forward, zr_attn_args)                                                       \
+    ZB_PLAIN(X, gelu_backward, zr_gelu_args)                                                       \
+    ZB_PLAIN(X, gelu_forward, zr_gelu_args)                                                        \
+    ZB_PLAIN(X, gemm, zr_gemm_args)                                                                \
+    ZB_PLAIN(X, layernorm_backward, zr_norm_grad_args)                                             \
+    ZB_PLAIN(X, layernorm_forward, zr_norm_args)                                                   \
+    ZB_PLAIN(X, reduce, zr_reduce_args)                                                            \
+    X(fill, (void *x, uint64_t count, zl_dtype dtype, float value, zr_stream *stream),             \
+      (x, count, dtype, value, stream))                                                            \
+    X(sumsq, (const void *x, uint64_t count, zl_dtype dtype, double *out, zr_stream *stream),      \
+      (x, count, dtype, out, stream))
+#define ZB_PLAIN(X, kernel, type) X(kernel, (const type *args, zr_stream *stream), (args, stream))
 
 typedef enum zb_place {
     ZB_BLAS,
-#define ZB_PLACE(kernel, args) ZB_##kernel,
+#define ZB_PLACE(kernel, parameters, names) ZB_##kernel,
     ZB_KERNELS(ZB_PLACE)
 #undef ZB_PLACE
-        ZB_fill,
-    ZB_sumsq,
-    ZB_SPENT_COUNT
+        ZB_SPENT_COUNT
 } zb_place;
 
 void zb_spent_reset(void);

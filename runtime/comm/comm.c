@@ -144,8 +144,7 @@ static void say(uint64_t rank, uint64_t ranks, const zl_err *err)
             const struct timespec pause = {.tv_nsec = 300000000};
             (void)nanosleep(&pause, NULL);
         }
-        length =
-            snprintf(line, sizeof(line), "zl-train: rank %" PRIu64 ": %s\n", rank, err->text);
+        length = snprintf(line, sizeof(line), "zl-train: rank %" PRIu64 ": %s\n", rank, err->text);
     }
     /* One write, so that lines of several ranks do not mix. If stderr is gone, the code remains. */
     if (length > 0) {

@@ -33,8 +33,8 @@ static zl_status local_all_gather(zr_comm *comm, const void *shard, void *full, 
     uint64_t pieces = 1;
     while (pieces < comm->ranks) {
         const uint64_t more = zl_min(pieces, comm->ranks - pieces);
-        ZL_TRY(zr_lane_copy(comm->lane, at(full, zl_mul(pieces, bytes)), full,
-                            zl_mul(more, bytes), err));
+        ZL_TRY(zr_lane_copy(comm->lane, at(full, zl_mul(pieces, bytes)), full, zl_mul(more, bytes),
+                            err));
         pieces += more;
     }
     return ZL_OK;

@@ -143,11 +143,11 @@ static zl_status fill_constants(zr_net *net, zl_err *err)
     ZL_TRY(zr_did(zr_fill(zr_ptr(c, ZL_BUF_CONST_SCALARS), zl_mul(2, ZR_SCALAR_COUNT), ZL_F32, 0.0F,
                           net->stream),
                   "fill", err));
-    return rotates(net) ? zr_did(zr_rope_table(zr_ptr(c, ZL_BUF_CONST_ROPE), zr_u32(d->T),
-                                               zr_u32(d->D), net->run->model.rope_theta,
-                                               net->stream),
-                                 "rope_table", err)
-                        : ZL_OK;
+    return rotates(net)
+               ? zr_did(zr_rope_table(zr_ptr(c, ZL_BUF_CONST_ROPE), zr_u32(d->T), zr_u32(d->D),
+                                      net->run->model.rope_theta, net->stream),
+                        "rope_table", err)
+               : ZL_OK;
 }
 
 zl_status zr_net_build(zr_net *net, zl_err *err)

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Sourced by gpu.sh and gpu_train.sh, from the top of the repository: where compilers, headers and
 # libraries are on a machine without CMake packages.
 #

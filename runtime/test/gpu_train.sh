@@ -281,8 +281,8 @@ killed() {
   "$bin/zl-train-cuda" --model gpt2-tiny --ranks 2 --stage 3 --seq 48 --steps 100000 --data "$data" --quiet 2>"$folder/words.txt" &
   launcher=$!
   sleep 12
-  child=$(pgrep -P $launcher | tail -n 1)
-  kill -9 "$child" || true
+  child=$(grep -l "^PPid:[[:space:]]*$launcher\$" /proc/[0-9]*/status 2>/dev/null | tail -n 1 | tr -cd 0-9) || true
+  kill -9 "${child:-$launcher}" || true
   begin=$SECONDS
   for _ in $(seq 40); do
     kill -0 $launcher 2>/dev/null || break

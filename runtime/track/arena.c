@@ -15,8 +15,7 @@ zl_status zr_arena_init(zr_arena *arena, uint64_t granule, zl_err *err)
         zr_memory_release(&memory);
         return zl_fail(err, ZL_E_RESOURCE, "out of memory for the arena's tables");
     }
-    *arena =
-        (zr_arena){.memory = memory, .granule = granule, .block = block, .block_room = room};
+    *arena = (zr_arena){.memory = memory, .granule = granule, .block = block, .block_room = room};
     return ZL_OK;
 }
 

@@ -1,7 +1,8 @@
 /* One contiguous range of memory, cut into granules and handed out by best fit.
  *
- * It grows in steps of 2 MiB, only when no free block is large enough, and nothing is given back. The same sequence of calls always gives the same
- * offsets. Bookkeeping lives outside the range and grows only with the number of blocks.
+ * It grows in steps of 2 MiB, only when no free block is large enough, and nothing is given back.
+ * The same sequence of calls always gives the same offsets. Bookkeeping lives outside the range and
+ * grows only with the number of blocks.
  *
  *     zr_arena arena;
  *     ZL_TRY(zr_arena_init(&arena, 256, err));

@@ -24,8 +24,9 @@ typedef struct zr_witness {
     zl_witness seen;
 } zr_witness;
 
-/* Looks now. Growth since the first mark counts as cold until the first steady mark; growth since the last mark counts as steady if `steady` is true. */
-ZL_NODISCARD zl_status zr_witness_mark(zr_witness *witness, const zr_memory *memory,
-                                       bool steady, zl_err *err);
+/* Looks now. Growth since the first mark counts as cold until the first steady mark; growth since
+ * the last mark counts as steady if `steady` is true. */
+ZL_NODISCARD zl_status zr_witness_mark(zr_witness *witness, const zr_memory *memory, bool steady,
+                                       zl_err *err);
 
 #endif

@@ -36,7 +36,8 @@ zl_status zr_become(zl_backend backend, char *const *argv, zl_err *err)
                        "backend %s needs %s in the folder of this program, and it was not built "
                        "there%s",
                        zl_backend_name(backend), name,
-                       backend == ZL_BACKEND_CUDA ? "; install a CUDA toolkit and build again" : "");
+                       backend == ZL_BACKEND_CUDA ? "; install a CUDA toolkit and build again"
+                                                  : "");
     }
     return zl_fail(err, ZL_E_RESOURCE, "%s: %s", name, strerror(errno));
 }

@@ -31,8 +31,8 @@ typedef struct zr_watch {
     volatile uint32_t beacon; /* ZR_BEACON of the phase entered last; 0: none */
 } zr_watch;
 
-/* Where the launcher says its watch is: "PID /proc/PID/fd/N"; the first number is -1 if ranks are the
- * launcher's own children. */
+/* Where the launcher says its watch is: "PID /proc/PID/fd/N"; the first number is -1 if ranks are
+ * the launcher's own children. */
 #define ZR_WATCH_VARIABLE "ZR_WATCH"
 
 /* This rank's slot; never NULL: without a launcher, a slot that nobody reads. */

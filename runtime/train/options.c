@@ -286,8 +286,10 @@ zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out, 
         .options = all_options(),
         .parser = parse_one,
         .doc = "Trains a transformer, sharded over ranks, and measures every byte it needs.\v"
-               "With more than one rank it starts them itself, on the host through mpirun, or is one of "
-               "them if mpirun, srun or torchrun started it. Losses go to standard output, words to standard error."
+               "With more than one rank it starts them itself, on the host through mpirun, or is "
+               "one of "
+               "them if mpirun, srun or torchrun started it. Losses go to standard output, words "
+               "to standard error."
                "\n\nExamples:\n"
                "  zl-train --model gpt2-tiny --seq 64 --stage 3 --ranks 2 --steps 5\n"
                "  zl-train --run run.json --data corpus.u16 --out results\n"

@@ -56,8 +56,7 @@ static void watch_open(zr_relay *relay, bool children)
 
 void zr_relay_open(zr_relay *relay, const zr_launch_options *options, bool children)
 {
-    *relay = (zr_relay){
-        .options = options, .watch_fd = -1, .out = {.fd = -1}, .err = {.fd = -1}};
+    *relay = (zr_relay){.options = options, .watch_fd = -1, .out = {.fd = -1}, .err = {.fd = -1}};
     watch_open(relay, children);
     const struct sigaction stop = {.sa_handler = on_stop};
     sigaction(SIGINT, &stop, NULL);
@@ -250,13 +249,12 @@ bool zr_relay_verdict(const zr_relay *relay, int status, zl_status *result, zl_e
     if (stop_signal != 0) {
         *result = zl_fail(err, ZL_E_RESOURCE, "stopped by signal %d", (int)stop_signal);
     } else if (relay->output_failed) {
-        *result = zl_fail(err, ZL_E_RESOURCE,
-                          "standard output cannot be written; the job was ended");
+        *result =
+            zl_fail(err, ZL_E_RESOURCE, "standard output cannot be written; the job was ended");
     } else if (code == 0) {
         *result = ZL_OK;
     } else if (relay->banner.told) { /* the rank's own words are out already */
-        *result =
-            code >= ZL_NO && code <= ZL_E_UNMODELLED ? (zl_status)code : ZL_E_RESOURCE;
+        *result = code >= ZL_NO && code <= ZL_E_UNMODELLED ? (zl_status)code : ZL_E_RESOURCE;
         if (err != NULL) {
             err->status = *result;
         }

@@ -51,8 +51,8 @@ void zr_relay_close(zr_relay *relay);
 /* The caller closes the ends after its forks. */
 ZL_NODISCARD zl_status zr_relay_pipes(zr_relay *relay, zr_relay_ends *ends, zl_err *err);
 
-/* In the child that becomes a rank, or starts them: nothing to read, the ends to write to, a process
- * group of its own. False if that fails. */
+/* In the child that becomes a rank, or starts them: nothing to read, the ends to write to, a
+ * process group of its own. False if that fails. */
 bool zr_relay_enter(const zr_relay_ends *ends);
 
 /* Waits up to so many milliseconds for output and passes it on; false if there was none. */

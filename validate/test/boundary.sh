@@ -2,9 +2,9 @@
 # A prediction is a promise: a run fits into its predicted granted peak, and not into one granule less.
 # The refusal is one line that names buffer, phase, requested and available bytes. The micro-batch that
 # `zl fit` finds runs in the capacity, and the next one does not.
-# usage: boundary.sh ZL ZL_TRAIN
+# usage: boundary.sh ZL ZL_TRAIN [MOST_RANKS]
 set -euo pipefail
-zl=$1 train=$2 granule=256 bad=0 runs=0
+zl=$1 train=$2 most=${3:-2} granule=256 bad=0 runs=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -65,7 +65,7 @@ largest() {
 
 "$zl" list buffers --format csv | sed 's/,.*//' >"$work/buffers"
 for model in gpt2-tiny bert-tiny llama-tiny; do
-  for ranks in 1 2; do
+  for ((ranks = 1; ranks <= most; ranks++)); do
     for stage in 0 3; do
       for recompute in none full; do
         boundary --model $model --seq 128 --micro-batch 2 --ranks $ranks --stage $stage --recompute $recompute

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 bad=0
 same=(run ledger terms fit list)  # the same everywhere
-mine=(train verdict)              # with a date, a speed
+mine=(train verdict bench)        # with a date, a speed
 read=(cases mutants)              # written by hand
 
 check() { # check NAME FILE...
@@ -27,6 +27,7 @@ export OPENBLAS_NUM_THREADS=1
 case=$(find matrix -mindepth 2 -maxdepth 2 -type d | sort | head -n 1)
 cp "$case/train.json" train.json
 cp "$case/verdict.json" verdict.json
+RUNS=3 bash "$2/model/bench/cold_start.sh" "$zl" --json >bench.json
 if [ "${ZL_BLESS-}" = 1 ]; then
   for name in "${same[@]}" "${mine[@]}"; do cp "$name.json" "$schema/examples/"; done
 fi

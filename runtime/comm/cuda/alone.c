@@ -6,9 +6,10 @@
 
 zl_status zr_comm_can_join(zl_err *err)
 {
-    return zl_fail(err, ZL_E_RESOURCE,
-                   "this zl-train-cuda was built without NCCL and runs one rank only; build it again "
-                   "with -DNCCL_ROOT=FOLDER");
+    return zl_fail(
+        err, ZL_E_RESOURCE,
+        "this zl-train-cuda was built without NCCL and runs one rank only; build it again "
+        "with -DNCCL_ROOT=FOLDER");
 }
 
 zl_status zr_comm_open_ranks(zr_comm *comm, zl_err *err)

@@ -31,9 +31,8 @@ static zl_status open_lane(zr_lane *lane, zl_err *err)
     int highest = 0;
     ZL_TRY(zr_lane_check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
                          "the communication stream", err));
-    ZL_TRY(
-        zr_lane_check(cudaStreamCreateWithPriority(&lane->queue, cudaStreamNonBlocking, highest),
-                      "the communication stream", err));
+    ZL_TRY(zr_lane_check(cudaStreamCreateWithPriority(&lane->queue, cudaStreamNonBlocking, highest),
+                         "the communication stream", err));
     ZL_TRY(zr_lane_check(cudaEventCreateWithFlags(&lane->computed, plain), "an event", err));
     for (unsigned i = 0; i < EVENTS; i++) {
         ZL_TRY(zr_lane_check(cudaEventCreateWithFlags(&lane->done[i], plain), "an event", err));
@@ -85,8 +84,8 @@ zl_status zr_lane_begin(zr_lane *lane, zl_err *err)
 {
     ZL_TRY(zr_lane_check(cudaEventRecord(lane->computed, lane->compute->queue), "cudaEventRecord",
                          err));
-    return zr_lane_check(cudaStreamWaitEvent(lane->queue, lane->computed, 0),
-                         "cudaStreamWaitEvent", err);
+    return zr_lane_check(cudaStreamWaitEvent(lane->queue, lane->computed, 0), "cudaStreamWaitEvent",
+                         err);
 }
 
 zl_status zr_lane_end(zr_lane *lane, uint64_t number, zl_err *err)
@@ -97,14 +96,13 @@ zl_status zr_lane_end(zr_lane *lane, uint64_t number, zl_err *err)
 
 zl_status zr_lane_wait(zr_lane *lane, uint64_t number, zl_err *err)
 {
-    return zr_lane_check(
-        cudaStreamWaitEvent(lane->compute->queue, lane->done[number % EVENTS], 0),
-        "cudaStreamWaitEvent", err);
+    return zr_lane_check(cudaStreamWaitEvent(lane->compute->queue, lane->done[number % EVENTS], 0),
+                         "cudaStreamWaitEvent", err);
 }
 
 zl_status zr_lane_copy(zr_lane *lane, void *to, const void *from, uint64_t bytes, zl_err *err)
 {
-    return zr_lane_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice,
-                                         lane->queue),
-                         "cudaMemcpyAsync", err);
+    return zr_lane_check(
+        cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, lane->queue),
+        "cudaMemcpyAsync", err);
 }

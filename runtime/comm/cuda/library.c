@@ -35,9 +35,10 @@ zl_status zr_nccl_find(const zr_nccl **out, zl_err *err)
     setenv("NCCL_NVLS_ENABLE", "0", 1);
     void *const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
-        return zl_fail(err, ZL_E_RESOURCE,
-                       "more than one rank needs NCCL, and libnccl.so.2 is not found; install it or "
-                       "put its folder into LD_LIBRARY_PATH");
+        return zl_fail(
+            err, ZL_E_RESOURCE,
+            "more than one rank needs NCCL, and libnccl.so.2 is not found; install it or "
+            "put its folder into LD_LIBRARY_PATH");
     }
 #define ZR_NCCL_FIND(name)                                                                         \
     if (!find(library, "nccl" #name, &functions.name, err)) {                                      \

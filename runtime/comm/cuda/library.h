@@ -1,5 +1,5 @@
-/* NCCL, found when it is needed: a program of one rank runs without it, and one of several says in a
- * sentence that it is missing.
+/* NCCL, found when it is needed: a program of one rank runs without it, and one of several says in
+ * a sentence that it is missing.
  *
  *     const zr_nccl *nccl;
  *     ZL_TRY(zr_nccl_find(&nccl, err));

@@ -43,8 +43,8 @@ static zl_status meet_at_board(const char *path, bool first, void *bytes, size_t
     }
     bool done = false;
     if (first) {
-        done = pwrite(fd, bytes, size, 0) == (ssize_t)size &&
-               pwrite(fd, &there, 1, (off_t)size) == 1;
+        done =
+            pwrite(fd, bytes, size, 0) == (ssize_t)size && pwrite(fd, &there, 1, (off_t)size) == 1;
     } else {
         const double deadline = now() + patience;
         while (now() < deadline && !(pread(fd, &seen, 1, (off_t)size) == 1 && seen == there)) {
@@ -64,8 +64,7 @@ static zl_status transfer(int fd, void *bytes, size_t size, bool send_it, zl_err
 {
     unsigned char *at = bytes;
     while (size > 0) {
-        const ssize_t moved =
-            send_it ? send(fd, at, size, MSG_NOSIGNAL) : recv(fd, at, size, 0);
+        const ssize_t moved = send_it ? send(fd, at, size, MSG_NOSIGNAL) : recv(fd, at, size, 0);
         if (moved < 0 && errno == EINTR) {
             continue;
         }
@@ -88,8 +87,8 @@ static zl_status serve(int listener, uint64_t others, void *bytes, size_t size, 
         const int ready = poll(&wanted, 1, 100);
         if (ready <= 0 && now() > deadline) {
             return zl_fail(err, ZL_E_RESOURCE,
-                           "%" PRIu64 " of %" PRIu64 " other ranks came within %.0f seconds", served,
-                           others, patience);
+                           "%" PRIu64 " of %" PRIu64 " other ranks came within %.0f seconds",
+                           served, others, patience);
         }
         if (ready <= 0) {
             continue;
@@ -173,8 +172,8 @@ static zl_status meet_over_network(const char *host, uint64_t rank, uint64_t ran
         return zl_fail(err, ZL_E_RESOURCE, "%s port %s: %s",
                        rank == 0 ? "rank 0 cannot listen at" : host, port, strerror(failure));
     }
-    const zl_status status = rank == 0 ? serve(fd, ranks - 1, bytes, size, err)
-                                       : transfer(fd, bytes, size, false, err);
+    const zl_status status =
+        rank == 0 ? serve(fd, ranks - 1, bytes, size, err) : transfer(fd, bytes, size, false, err);
     close(fd);
     return status;
 }

@@ -109,7 +109,8 @@ static zl_status nccl_exchange(zr_comm *comm, void *table, uint64_t bytes, zl_er
     const uint64_t room = comm->scratch_bytes / comm->ranks;
     if (comm->lane == NULL || comm->scratch == NULL || room == 0) {
         return zl_fail(err, ZL_E_BUG,
-                       "an exchange between %" PRIu64 " ranks needs a stream and scratch; there are "
+                       "an exchange between %" PRIu64
+                       " ranks needs a stream and scratch; there are "
                        "%" PRIu64 " bytes of it",
                        comm->ranks, comm->scratch_bytes);
     }

@@ -28,9 +28,10 @@ static zl_status count_devices(uint64_t *out, zl_err *err)
         return ZL_OK;
     }
     if (found == cudaSuccess || found == cudaErrorNoDevice) {
-        return zl_fail(err, ZL_E_RESOURCE,
-                       "no GPU is visible; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or train on "
-                       "the host with --backend host");
+        return zl_fail(
+            err, ZL_E_RESOURCE,
+            "no GPU is visible; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or train on "
+            "the host with --backend host");
     }
     if (found == cudaErrorInsufficientDriver &&
         (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)) {
@@ -54,7 +55,8 @@ zl_status zr_device_check(uint64_t ranks, zl_err *err)
     if (ranks > devices) {
         return zl_fail(err, ZL_E_RESOURCE,
                        "%" PRIu64 " ranks need a GPU each, and %" PRIu64
-                       " are visible; try --ranks %" PRIu64 ", or --loopback 0 for one of them alone",
+                       " are visible; try --ranks %" PRIu64
+                       ", or --loopback 0 for one of them alone",
                        ranks, devices, devices);
     }
     return ZL_OK;

@@ -24,8 +24,8 @@ static zl_status open_stream(zr_net *net, double *sums, zl_err *err)
     return ZL_OK;
 }
 
-/* Partial sums of a reduction and the host's words to other ranks share a buffer: an exchange begins
- * after everything that computes, and has finished when it returns. */
+/* Partial sums of a reduction and the host's words to other ranks share a buffer: an exchange
+ * begins after everything that computes, and has finished when it returns. */
 zl_status zr_work_build(zr_net *net, zl_err *err)
 {
     zr_scope *c = &net->constant;

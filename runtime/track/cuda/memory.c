@@ -46,10 +46,14 @@ static bool find_driver(driver *out)
         const char *name;
         void *place;
     } wanted[] = {
-        {"cuMemAddressReserve", &out->reserve}, {"cuMemAddressFree", &out->release},
-        {"cuMemCreate", &out->create},          {"cuMemRelease", &out->drop},
-        {"cuMemMap", &out->map},                {"cuMemUnmap", &out->unmap},
-        {"cuMemSetAccess", &out->allow},        {"cuMemsetD16", &out->fill},
+        {"cuMemAddressReserve", &out->reserve},
+        {"cuMemAddressFree", &out->release},
+        {"cuMemCreate", &out->create},
+        {"cuMemRelease", &out->drop},
+        {"cuMemMap", &out->map},
+        {"cuMemUnmap", &out->unmap},
+        {"cuMemSetAccess", &out->allow},
+        {"cuMemsetD16", &out->fill},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         void *const found = driver_function(wanted[i].name);
