@@ -27,7 +27,8 @@
 
 enum { ZR_GRANULE = 256 };
 
-/* Bytes of a tensor: ZR_SHAPE(ZL_F32, rows, columns). Overflow is poison and zr_alloc refuses it. */
+/* Bytes of a tensor: ZR_SHAPE(ZL_F32, rows, columns). Overflow is poison and zr_alloc refuses it.
+ */
 #define ZR_SHAPE(dtype, ...) zl_mul(zl_dtype_size(dtype), zl_prod(__VA_ARGS__))
 
 typedef struct zr_track zr_track;
@@ -40,9 +41,9 @@ typedef struct zr_mem {
 } zr_mem;
 
 typedef struct zr_track_options {
-    uint64_t cap;    /* limit of granted bytes; 0 = none */
-    bool poison;     /* fill with a pattern at allocation; a buffer freed untouched is an error that
-                        zr_phase_leave reports */
+    uint64_t cap; /* limit of granted bytes; 0 = none */
+    bool poison;  /* fill with a pattern at allocation; a buffer freed untouched is an error that
+                     zr_phase_leave reports */
     volatile uint32_t *beacon; /* where the phase being entered is written for a watcher in another
                                   process, see ZR_BEACON; NULL = nobody watches */
 } zr_track_options;
@@ -54,9 +55,11 @@ typedef struct zr_track_options {
 ZL_NODISCARD zl_status zr_track_new(const zr_track_options *options, zr_track **out, zl_err *err);
 void zr_track_free(zr_track *track);
 
-/* bytes 0 and poison are refused. Beyond the cap or the machine's memory: ZL_E_RESOURCE, "out of memory: buffer act.qkv
- * in forward (cold): requested 4096 bytes, 1024 available under the cap of ...". */
-ZL_NODISCARD zl_status zr_alloc(zr_track *track, zl_buf what, uint64_t bytes, zr_mem *out, zl_err *err);
+/* bytes 0 and poison are refused. Beyond the cap or the machine's memory: ZL_E_RESOURCE, "out of
+ * memory: buffer act.qkv in forward (cold): requested 4096 bytes, 1024 available under the cap of
+ * ...". */
+ZL_NODISCARD zl_status zr_alloc(zr_track *track, zl_buf what, uint64_t bytes, zr_mem *out,
+                                zl_err *err);
 /* Resets *mem to zero; freeing a zeroed mem does nothing. */
 void zr_free(zr_track *track, zr_mem *mem);
 
@@ -65,7 +68,8 @@ void zr_free(zr_track *track, zr_mem *mem);
 void zr_phase_enter(zr_track *track, zl_visit visit, zl_phase phase);
 ZL_NODISCARD zl_status zr_phase_leave(zr_track *track, zl_err *err);
 
-/* Live and peak granted bytes since the last call of zr_track_peak_reset, for the step's printout. */
+/* Live and peak granted bytes since the last call of zr_track_peak_reset, for the step's printout.
+ */
 uint64_t zr_track_live(const zr_track *track);
 uint64_t zr_track_peak(const zr_track *track);
 void zr_track_peak_reset(zr_track *track);
@@ -73,11 +77,12 @@ void zr_track_peak_reset(zr_track *track);
 /* Bytes that the arena asked of the system after the cold step, which had better be 0. */
 uint64_t zr_track_late_growth(const zr_track *track);
 
-/* Second witness: measures the arena's resident pages and everything outside it, at a mark; steady: whether growth
- * outside counts against the steady limit. The first call sets the baseline. */
+/* Second witness: measures the arena's resident pages and everything outside it, at a mark; steady:
+ * whether growth outside counts against the steady limit. The first call sets the baseline. */
 ZL_NODISCARD zl_status zr_track_mark(zr_track *track, bool steady, zl_err *err);
 
-/* Fills cells, granule and witness of `out`; origin becomes measured. run and rank are the caller's. */
+/* Fills cells, granule and witness of `out`; origin becomes measured. run and rank are the
+ * caller's. */
 ZL_NODISCARD zl_status zr_track_export(const zr_track *track, zl_ledger *out, zl_err *err);
 
 #endif

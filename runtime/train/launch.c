@@ -97,6 +97,10 @@ static zl_status verdict(const zr_relay *relay, int status, zl_err *err)
                        "or start the ranks with srun",
                        relay->options->ranks);
     }
+    if (WIFSIGNALED(status)) {
+        return zl_fail(err, ZL_E_RESOURCE, "mpirun was killed by signal %d (%s)", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+    }
     return zl_fail(err, ZL_E_RESOURCE, "mpirun ended with exit code %d: %s", code,
                    said[0] != '\0' ? said : "it gave no reason");
 }

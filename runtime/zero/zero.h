@@ -40,8 +40,8 @@ typedef struct zr_store {
 
 typedef struct zr_slot {
     zr_mem mem;
-    zr_mem input;   /* gather.input */
-    uint64_t holds; /* the unit in it, or ZR_NO_UNIT */
+    zr_mem input;    /* gather.input */
+    uint64_t holds;  /* the unit in it, or ZR_NO_UNIT */
     uint64_t issued; /* number of the operation that fills or empties it */
     bool pending;    /* not yet waited for */
 } zr_slot;
