@@ -340,6 +340,32 @@ runs() {
   killed
   train gpt2-small-fp32-z1-n2 2 --model gpt2 --micro-batch 2 --seq 256 --precision fp32 --stage 1
   train gpt2-medium-z3-n2 2 --model gpt2-medium --micro-batch 4 --seq 1024 --stage 3 --recompute full
+  matrix
+  large
+}
+# Every family, stage and precision, without and with recompute and accumulation.
+matrix() {
+  local model stage precision
+  for model in gpt2 llama bert; do
+    for stage in 0 1 2 3; do
+      for precision in fp32 bf16-mixed fp16-mixed; do
+        train "matrix-$model-z$stage-$precision" 1 --model $model-tiny "${small[@]}" --stage $stage --precision $precision
+        train "matrix-$model-z$stage-$precision-again" 1 --model $model-tiny "${small[@]}" --stage $stage --precision $precision \
+          --recompute full --accumulation 2 --clip 0
+      done
+    done
+  done
+}
+# Models of real size, whole and as one rank of many.
+large() {
+  train large-gpt2-z2-eval-save 1 --model gpt2 --micro-batch 2 --seq 256 --stage 2 --eval --save
+  train large-gpt2-medium-z1 1 --model gpt2-medium --micro-batch 2 --seq 512 --stage 1
+  train large-gpt2-xl-z0 1 --model gpt2-xl --micro-batch 1 --seq 256 --stage 0 --recompute full
+  train large-llama-3.2-1b-z3 1 --model llama-3.2-1b --micro-batch 1 --seq 256 --stage 3 --head-chunk 64
+  train large-bert-large-z2 1 --model bert-large-pretraining --micro-batch 2 --seq 128 --stage 2 --precision fp16-mixed
+  alone large-gpt2-xl-8-z3 8 3 --model gpt2-xl --micro-batch 1 --seq 256 --stage 3
+  alone large-llama-3.2-1b-64-z3 64 63 --model llama-3.2-1b --micro-batch 1 --seq 256 --stage 3 --recompute full
+  alone large-llama-3-8b-64-z2 64 0 --model llama-3-8b --micro-batch 1 --seq 128 --stage 2 --recompute full --head-chunk 64
 }
 printf '%-34s %-6s %s\n' run verdict 'comparison with the prediction, losses'
 runs
