@@ -104,6 +104,19 @@ static zl_status norm_apply(const conform_env *e, const void *shape)
     return (s->rms ? e->k->rmsnorm_apply : e->k->layernorm_apply)(&a, e->stream);
 }
 
+/* Statistics alone: the output is not wanted. */
+static zl_status norm_stats(const conform_env *e, const void *shape)
+{
+    const norm_shape *s = shape;
+    zr_norm_args a = s->forward;
+    a.x = e->p[0];
+    a.gain = e->p[1];
+    a.bias = s->rms ? NULL : e->p[2];
+    a.stats = e->p[3];
+    a.out = NULL;
+    return (s->rms ? e->k->rmsnorm_forward : e->k->layernorm_forward)(&a, e->stream);
+}
+
 /* Out of the forward and out of its recomputation: the difference of the two, which is 0. */
 static zl_status norm_again(const conform_env *e, const void *shape)
 {
@@ -181,6 +194,21 @@ static void norm_forward_cases(conform_run *run, norm_shape s)
     conform_check(run, &z, "rows %u, width %u", rows, width);
 }
 
+static void norm_stats_case(conform_run *run, norm_shape s)
+{
+    const zl_dtype d = s.forward.dtype;
+    const conform_type t = (conform_type)d;
+    const uint32_t rows = s.forward.rows;
+    const uint32_t width = s.forward.width;
+    conform_case f =
+        conform_start(s.rms ? "rmsnorm_forward" : "layernorm_forward", d, norm_stats, &s);
+    conform_in(&f, "x", t, (size_t)rows * width, -2.0, 3.0);
+    conform_in(&f, "gain", t, width, 0.5, 1.5);
+    conform_in(&f, "bias", t, width, -1.0, 1.0);
+    conform_out(&f, "stats", CONFORM_F32, (size_t)rows * (s.rms ? 1 : 2));
+    conform_check(run, &f, "rows %u, width %u, statistics alone", rows, width);
+}
+
 static void norm_backward_case(conform_run *run, norm_shape s)
 {
     const conform_type t = (conform_type)s.backward.dtype;
@@ -219,6 +247,7 @@ static void norm_cases(conform_run *run, zl_dtype d)
                         .backward = {.dtype = d, .gdtype = d, .rows = rows, .width = width},
                         .rms = i % 2 != 0};
         norm_forward_cases(run, s);
+        norm_stats_case(run, s);
         s.backward.mode = ZR_GRAD_ADD;
         norm_backward_case(run, s);
         s.backward.gdtype = ZL_F32;

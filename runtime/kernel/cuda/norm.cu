@@ -60,7 +60,9 @@ static __global__ void norm_forward(norm_kind kind, zr_norm_args a)
     } else if (threadIdx.x == 0) {
         a.stats[row] = s.rstd;
     }
-    normalize(a, row, s);
+    if (a.out != NULL) {
+        normalize(a, row, s);
+    }
 }
 
 static __global__ void norm_apply(norm_kind kind, zr_norm_args a)
