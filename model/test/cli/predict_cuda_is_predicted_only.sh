@@ -1,1 +1,0 @@
-zl predict --model gpt2 --backend cuda | sed -n 3p
