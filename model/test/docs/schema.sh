@@ -11,7 +11,7 @@ cd "$work"
 bad=0
 same=(run ledger terms fit list)  # the same everywhere
 mine=(train verdict bench)        # with a date, a speed
-read=(cases mutants)              # written by hand
+read=(cases mutants checkpoint)   # by hand, or of a run that is not repeated here
 
 check() { # check NAME FILE...
   "$checker" "$schema/$1.schema.json" "${@:2}" || bad=1
@@ -58,4 +58,10 @@ for model in bert-large-pretraining llama-3-8b; do
 done
 "$train" "${small[@]}" --steps 1 --format json >stdout.json 2>/dev/null
 check train stdout.json
+"$train" "${small[@]}" --steps 1 --eval --save --checkpoint saved --format json >evaluated.json 2>/dev/null
+check train evaluated.json
+check checkpoint saved/step-*/manifest.json
+check run saved/step-*/run.json
+"$train" "${small[@]}" --steps 2 --resume saved --format json >resumed.json 2>/dev/null
+check train resumed.json
 [ $bad = 0 ] || { echo 'docs/schema is out of date, or with ZL_BLESS=1 its examples are written again'; exit 1; }
