@@ -30,7 +30,8 @@ figure() { # figure NAME UNIT SCALE FILE [BASE] [at_most LIMIT]: median, lowest,
       { v[NR] = $1 }
       END {
         m = (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2
-        printf "    {\"name\": \"%s\", \"unit\": \"%s\", \"median\": %.5g, \"low\": %.5g, \"high\": %.5g", name, unit, m, v[1], v[NR]
+        printf "    {\"name\": \"%s\", \"unit\": \"%s\", ", name, unit
+        printf "\"median\": %.5g, \"low\": %.5g, \"high\": %.5g", m, v[1], v[NR]
         if (aim != "") printf ", \"%s\": %g, \"met\": %s", aim, limit, m <= limit ? "true" : "false"
         print "}"
       }'

@@ -92,6 +92,16 @@ typedef struct tile {
     int ld;
 } tile;
 
+/* Rows of a tile are too short and too far apart for the processor to foresee the next one. */
+enum { AHEAD = 2, LINE_BYTES = 64 };
+
+static void foretell(const void *row, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += LINE_BYTES) {
+        __builtin_prefetch((const char *)row + i);
+    }
+}
+
 /* The stored block (row.., col..) of rows x cols as fp32: in place, or converted into buf. */
 static tile load_tile(float *buf, const zr_const_matrix *x, uint64_t row, uint64_t col, size_t rows,
                       size_t cols)
@@ -99,7 +109,11 @@ static tile load_tile(float *buf, const zr_const_matrix *x, uint64_t row, uint64
     if (x->dtype == ZL_F32) {
         return (tile){(const float *)x->data + row * x->ld + col, (int)x->ld};
     }
+    const uint16_t *first = (const uint16_t *)x->data + row * x->ld + col;
     for (size_t i = 0; i < rows; i++) {
+        if (i + AHEAD < rows) {
+            foretell(first + (i + AHEAD) * x->ld, cols * sizeof *first);
+        }
         zr_host_load(buf + i * TILE, x->data, x->dtype, (row + i) * x->ld + col, cols);
     }
     return (tile){buf, TILE};
