@@ -15,9 +15,9 @@ static const uint8_t share[ZL_UNIT_COUNT] = {dim_shard_embed, dim_shard_block, d
 static void emit_units(zl_plan *p, zl_bag *bag, zl_buf buffer, const uint8_t *elements,
                        zl_dim blocks, zl_dim element)
 {
-    zl_emit(&p->book, bag, buffer, dim_one, ZL_FORM(elements[ZL_UNIT_EMBED], element));
-    zl_emit(&p->book, bag, buffer, blocks, ZL_FORM(elements[ZL_UNIT_BLOCK], element));
-    zl_emit(&p->book, bag, buffer, dim_one, ZL_FORM(elements[ZL_UNIT_HEAD], element));
+    zl_emit(&p->book, bag, buffer, dim_one, ZL_FORM(elements[ZL_UNIT_EMBED], (uint8_t)element));
+    zl_emit(&p->book, bag, buffer, blocks, ZL_FORM(elements[ZL_UNIT_BLOCK], (uint8_t)element));
+    zl_emit(&p->book, bag, buffer, dim_one, ZL_FORM(elements[ZL_UNIT_HEAD], (uint8_t)element));
 }
 
 static void emit_const_and_work(zl_plan *p)

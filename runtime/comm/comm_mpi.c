@@ -109,7 +109,7 @@ static zl_status mpi_reduce_scatter(zr_comm *comm, const void *full, void *shard
                                     zl_dtype dtype, zl_err *err)
 {
     const uint64_t row = zl_mul(comm->ranks, zl_dtype_size(dtype));
-    const uint64_t room = zl_min(comm->scratch_bytes / row, largest_message / row);
+    const uint64_t room = row == 0 ? 0 : zl_min(comm->scratch_bytes, largest_message) / row;
     if (comm->scratch == NULL || room == 0) {
         return zl_fail(err, ZL_E_BUG,
                        "a reduction over %" PRIu64 " ranks needs scratch; there are %" PRIu64

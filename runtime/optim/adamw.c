@@ -14,11 +14,11 @@ zl_status zr_update_adamw(const zr_zero *zero, const zr_stretch *stretch, const 
         .exp_avg = stretch->exp_avg,
         .exp_avg_sq = stretch->exp_avg_sq,
         .grad_scale = (float)hyper->grad_scale,
-        .lr = (float)hyper->learning_rate,
-        .beta1 = (float)hyper->beta1,
-        .beta2 = (float)hyper->beta2,
-        .eps = (float)hyper->eps,
-        .weight_decay = stretch->decays ? (float)hyper->weight_decay : 0.0F,
+        .lr = hyper->learning_rate,
+        .beta1 = hyper->beta1,
+        .beta2 = hyper->beta2,
+        .eps = hyper->eps,
+        .weight_decay = stretch->decays ? hyper->weight_decay : 0.0,
         .step = hyper->step,
     };
     return zr_did(zr_adamw(&args, zero->stream), "adamw", err);

@@ -13,9 +13,9 @@ zl_status zr_update_sgd(const zr_zero *zero, const zr_stretch *stretch, const zr
         .grad = stretch->grad,
         .momentum = stretch->exp_avg,
         .grad_scale = (float)hyper->grad_scale,
-        .lr = (float)hyper->learning_rate,
-        .mu = (float)hyper->beta1,
-        .weight_decay = stretch->decays ? (float)hyper->weight_decay : 0.0F,
+        .lr = hyper->learning_rate,
+        .mu = hyper->beta1,
+        .weight_decay = stretch->decays ? hyper->weight_decay : 0.0,
     };
     return zr_did(zr_sgd(&args, zero->stream), "sgd", err);
 }

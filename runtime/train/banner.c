@@ -39,8 +39,11 @@ static void swallow(zr_banner *banner, const char *line)
     if (length == 0 || length + 2 > room) {
         return;
     }
-    memcpy(banner->swallowed + used, used > 0 ? " " : "", used > 0);
-    memcpy(banner->swallowed + used + (used > 0), line, length + 1);
+    char *end = banner->swallowed + used;
+    if (used > 0) {
+        *end++ = ' ';
+    }
+    memcpy(end, line, length + 1);
 }
 
 /* Open MPI: "... process rank 2 with PID 4711 on node x exited on signal 9 (Killed)."

@@ -83,7 +83,7 @@ static zl_status collect(plot *p, const zv_data *data, zl_err *err)
 
 static void scale(plot *p)
 {
-    double least = INFINITY;
+    double least = (double)INFINITY;
     double most = 1;
     p->most = 1;
     for (size_t i = 0; i < p->n; i++) {
