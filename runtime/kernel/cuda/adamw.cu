@@ -27,34 +27,48 @@ static adamw_step prepare(const zr_adamw_args *a)
     return s;
 }
 
-static __global__ void adamw(zr_adamw_args a, adamw_step k)
+template <typename P, typename G, typename S>
+static __global__ void adamw(zr_adamw_args a, adamw_step k, bool wide)
 {
-    for (uint64_t i = first_element(); i < a.count; i += element_step()) {
-        const float g = mul(load(a.grad, a.gdtype, i), k.grad_scale);
-        const float old_m = load(a.exp_avg, a.state_dtype, i);
-        const float old_v = load(a.exp_avg_sq, a.state_dtype, i);
-        const float old_w = a.master != NULL ? a.master[i] : load(a.param, a.param_dtype, i);
-        const float m = add(mul(k.beta1, old_m), mul(k.rest1, g));
-        const float v = add(mul(k.beta2, old_v), mul(mul(k.rest2, g), g));
-        const float root = add(mul(__fsqrt_rn(v), k.root_norm), k.eps);
-        const float w = sub(mul(old_w, k.keep), __fdiv_rn(mul(k.rate, m), root));
-        store(a.exp_avg, a.state_dtype, i, m);
-        store(a.exp_avg_sq, a.state_dtype, i, v);
+    for_packs<4>(a.count, wide, [&](auto n, uint64_t i) {
+        const pack<n> grad = load_pack<n>((const G *)a.grad, i);
+        pack<n> m = load_pack<n>((const S *)a.exp_avg, i);
+        pack<n> v = load_pack<n>((const S *)a.exp_avg_sq, i);
+        pack<n> w = a.master != NULL ? load_pack<n>((const float *)a.master, i)
+                                     : load_pack<n>((const P *)a.param, i);
+#pragma unroll
+        for (unsigned j = 0; j < n; j++) {
+            const float g = mul(grad.at[j], k.grad_scale);
+            m.at[j] = add(mul(k.beta1, m.at[j]), mul(k.rest1, g));
+            v.at[j] = add(mul(k.beta2, v.at[j]), mul(mul(k.rest2, g), g));
+            const float root = add(mul(__fsqrt_rn(v.at[j]), k.root_norm), k.eps);
+            w.at[j] = sub(mul(w.at[j], k.keep), __fdiv_rn(mul(k.rate, m.at[j]), root));
+        }
+        store_pack((S *)a.exp_avg, i, m);
+        store_pack((S *)a.exp_avg_sq, i, v);
         if (a.master != NULL) {
-            a.master[i] = w;
+            store_pack(a.master, i, w);
         }
         if (a.param != NULL) {
-            store(a.param, a.param_dtype, i, w);
+            store_pack((P *)a.param, i, w);
         }
-    }
+    });
 }
 
 zl_status zr_adamw(const zr_adamw_args *args, zr_stream *stream)
 {
     const zr_adamw_args *a = args;
-    if (!dtype_ok(a->param_dtype) || !dtype_ok(a->gdtype) || !dtype_ok(a->state_dtype) ||
-        (a->param == NULL && a->master == NULL) || a->step == 0 || stream == NULL) {
+    if (!dtype_ok(a->param_dtype) || (a->param == NULL && a->master == NULL) || a->step == 0 ||
+        stream == NULL) {
         return ZL_E_USAGE;
     }
-    return launch_elements(adamw, a->count, stream, *a, prepare(a));
+    const bool wide = aligned(a->param, a->master, a->grad, a->exp_avg, a->exp_avg_sq);
+    return for_type(a->param_dtype, [&](auto p) {
+        return for_type(a->gdtype, [&](auto g) {
+            return for_type(a->state_dtype, [&](auto s) {
+                return launch_packs<4>(adamw<decltype(p), decltype(g), decltype(s)>, a->count,
+                                       stream, *a, prepare(a), wide);
+            });
+        });
+    });
 }

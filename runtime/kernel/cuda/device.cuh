@@ -12,6 +12,21 @@
  *     return launch_elements(square, count, stream, x, dtype, count);
  *
  * A storage type is the same for all threads of a launch, so that choosing by it does not diverge.
+ * Where memory is the limit the type is a template parameter and elements come in packs, 16 bytes
+ * in one access:
+ *
+ *     template <typename T> static __global__ void square(T *x, bool wide, uint64_t count)
+ *     {
+ *         for_packs<8>(count, wide, [&](auto n, uint64_t i) {   // n = 8, and 1 for the rest
+ *             pack<n> v = load_pack<n>(x, i);
+ *             for (unsigned j = 0; j < n; j++) { v.at[j] *= v.at[j]; }
+ *             store_pack(x, i, v);
+ *         });
+ *     }
+ *     return for_type(dtype, [&](auto t) {
+ *         using T = decltype(t);
+ *         return launch_packs<8>(square<T>, count, stream, (T *)x, aligned(x), count);
+ *     });
  */
 #ifndef ZR_KERNEL_CUDA_DEVICE_CUH
 #define ZR_KERNEL_CUDA_DEVICE_CUH
@@ -19,6 +34,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+
+#include <type_traits>
 
 #include "kernel/cuda/stream.h"
 
@@ -86,6 +103,40 @@ static inline zl_status launch_elements(void (*kernel)(P...), uint64_t count, zr
     return launch(kernel, shape, stream, args...);
 }
 
+template <unsigned N, typename... P, typename... A>
+static inline zl_status launch_packs(void (*kernel)(P...), uint64_t count, zr_stream *stream,
+                                     A... args)
+{
+    return launch_elements(kernel, blocks_for(count, N), stream, args...);
+}
+
+/* What packs ask of a pointer. */
+static inline bool aligned(const void *x)
+{
+    return (uintptr_t)x % 16 == 0;
+}
+
+template <typename... P> static inline bool aligned(const void *x, const P *...more)
+{
+    return aligned(x) && aligned(more...);
+}
+
+/* f(t) with a value t of the storage type. */
+template <typename F> static inline zl_status for_type(zl_dtype dtype, F f)
+{
+    switch (dtype) {
+    case ZL_F32:
+        return f(float{});
+    case ZL_BF16:
+        return f(__nv_bfloat16{});
+    case ZL_F16:
+        return f(__half{});
+    case ZL_DTYPE_COUNT:
+        break;
+    }
+    return ZL_E_USAGE;
+}
+
 static __device__ __forceinline__ uint64_t first_element(void)
 {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -94,6 +145,11 @@ static __device__ __forceinline__ uint64_t first_element(void)
 static __device__ __forceinline__ uint64_t element_step(void)
 {
     return (uint64_t)gridDim.x * blockDim.x;
+}
+
+static __device__ __forceinline__ unsigned lane_id(void)
+{
+    return threadIdx.x % WARP;
 }
 
 static inline bool dtype_ok(zl_dtype dtype)
@@ -140,6 +196,127 @@ static __device__ __forceinline__ void store(void *x, zl_dtype dtype, uint64_t i
     }
 }
 
+static __device__ __forceinline__ float to_float(float x)
+{
+    return x;
+}
+
+static __device__ __forceinline__ float to_float(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
+
+static __device__ __forceinline__ float to_float(__half x)
+{
+    return __half2float(x);
+}
+
+/* Rounds to nearest even. */
+template <typename T> static __device__ __forceinline__ T from_float(float x)
+{
+    if constexpr (std::is_same<T, __nv_bfloat16>::value) {
+        return __float2bfloat16_rn(x);
+    } else if constexpr (std::is_same<T, __half>::value) {
+        return __float2half_rn(x);
+    } else {
+        return x;
+    }
+}
+
+/* N elements as fp32. */
+template <unsigned N> struct pack {
+    float at[N];
+};
+
+/* What one access moves. */
+template <size_t BYTES> struct word_of;
+template <> struct word_of<2> {
+    using type = uint16_t;
+};
+template <> struct word_of<4> {
+    using type = uint32_t;
+};
+template <> struct word_of<8> {
+    using type = uint2;
+};
+template <> struct word_of<16> {
+    using type = uint4;
+};
+
+/* N elements as they are stored. */
+template <typename T, unsigned N> union raw_pack {
+    static constexpr size_t bytes = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
+    using word = typename word_of<bytes>::type;
+    static constexpr unsigned words = N * sizeof(T) / bytes;
+    word word_at[words];
+    T at[N];
+    __device__ raw_pack() {}
+};
+
+/* Elements i ... i + N - 1 of x, whose address is a multiple of N elements or of 16 bytes. */
+template <unsigned N, typename T>
+static __device__ __forceinline__ pack<N> load_pack(const T *x, uint64_t i)
+{
+    using raw = raw_pack<T, N>;
+    raw r;
+    pack<N> v;
+#pragma unroll
+    for (unsigned j = 0; j < raw::words; j++) {
+        r.word_at[j] = ((const typename raw::word *)(x + i))[j];
+    }
+#pragma unroll
+    for (unsigned j = 0; j < N; j++) {
+        v.at[j] = to_float(r.at[j]);
+    }
+    return v;
+}
+
+/* Rounds to nearest even. */
+template <typename T, unsigned N>
+static __device__ __forceinline__ void store_pack(T *x, uint64_t i, const pack<N> &v)
+{
+    using raw = raw_pack<T, N>;
+    raw r;
+#pragma unroll
+    for (unsigned j = 0; j < N; j++) {
+        r.at[j] = from_float<T>(v.at[j]);
+    }
+#pragma unroll
+    for (unsigned j = 0; j < raw::words; j++) {
+        ((typename raw::word *)(x + i))[j] = r.word_at[j];
+    }
+}
+
+/* A number that is a constant also as an argument. */
+template <unsigned N> struct pack_size {
+    __host__ __device__ constexpr operator unsigned() const
+    {
+        return N;
+    }
+};
+
+/* f(n, i) for the packs of n elements from i on that this thread has: n is N where the range is
+ * `wide`, that is aligned, and 1 for what is left. `first` and `step` number threads. */
+template <unsigned N, typename F>
+static __device__ __forceinline__ void for_packs(uint64_t count, bool wide, uint64_t first,
+                                                 uint64_t step, F f)
+{
+    const uint64_t packs = wide ? count / N : 0;
+    for (uint64_t p = first; p < packs; p += step) {
+        f(pack_size<N>{}, p * N);
+    }
+    for (uint64_t i = packs * N + first; i < count; i += step) {
+        f(pack_size<1>{}, i);
+    }
+}
+
+/* The same by all threads of a launch. */
+template <unsigned N, typename F>
+static __device__ __forceinline__ void for_packs(uint64_t count, bool wide, F f)
+{
+    for_packs<N>(count, wide, first_element(), element_step(), f);
+}
+
 /* value as it is read back after a store. */
 static __device__ __forceinline__ float rounded(zl_dtype dtype, float value)
 {
@@ -177,9 +354,11 @@ static __device__ __forceinline__ float sub(float a, float b)
     return __fsub_rn(a, b);
 }
 
+/* e^x and quotients with an error of some 2^-22 times what the thresholds of kernels allow; the
+ * exact ones make kernels wait for arithmetic that could wait for memory. */
 static __device__ __forceinline__ float sigmoid(float x)
 {
-    return 1.0f / (1.0f + expf(-x));
+    return __fdividef(1.0f, 1.0f + __expf(-x));
 }
 
 /* The sum, the maximum over a warp, in every lane, always added in the same pairs. */

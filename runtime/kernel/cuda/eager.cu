@@ -1,6 +1,6 @@
 /* Attention with stored probabilities. Scores are never stored: they are computed twice, once for
  * the softmax's maximum and sum, once for the probabilities, so that each is rounded once. */
-#include "kernel/cuda/attn.cuh"
+#include "kernel/cuda/attn_tile.cuh"
 
 template <unsigned J>
 static __global__ void __launch_bounds__(TILE_THREAD) eager_forward(zr_attn_args a, drop_rule rule)

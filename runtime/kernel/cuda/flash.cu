@@ -1,7 +1,8 @@
 /* Attention without stored probabilities: softmax in one pass over key tiles (Milakov and
- * Gimelshein, arXiv 1805.02867; Dao, arXiv 2307.08691), recomputed in the backward. The plain
- * version: fp32 multiply-adds out of shared memory, no atomics. */
-#include "kernel/cuda/attn.cuh"
+ * Gimelshein, arXiv 1805.02867; Dao, arXiv 2307.08691), recomputed in the backward. What tensor
+ * cores do not take is done here: fp32 multiply-adds out of shared memory, no atomics. */
+#include "kernel/cuda/attn_tile.cuh"
+#include "kernel/cuda/flash_mma.h"
 
 template <unsigned J>
 static __global__ void __launch_bounds__(TILE_THREAD) flash_forward(zr_attn_args a, drop_rule rule)
@@ -73,6 +74,9 @@ zl_status zr_flash_forward(const zr_attn_args *args, zr_stream *stream)
     const zr_attn_args *a = args;
     if (!attn_ok(a, stream) || a->out == NULL || a->lse == NULL) {
         return ZL_E_USAGE;
+    }
+    if (zr_flash_mma_takes(a)) {
+        return zr_flash_mma_forward(a, stream);
     }
     const attn_grid grid = {a->heads, 1, 1, 1};
     zl_status status;
@@ -230,6 +234,9 @@ zl_status zr_flash_backward(const zr_attn_args *args, zr_stream *stream)
     if (!attn_ok(a, stream) || a->out == NULL || a->lse == NULL || a->delta == NULL ||
         a->dout == NULL || a->dqkv == NULL) {
         return ZL_E_USAGE;
+    }
+    if (zr_flash_mma_takes(a)) {
+        return zr_flash_mma_backward(a, stream);
     }
     const uint64_t rows = (uint64_t)a->batch * a->heads * a->tokens;
     const attn_grid keys = {a->kv_heads, 2, 2, 2};

@@ -58,4 +58,31 @@ static __device__ __forceinline__ float drop_factor(drop_rule rule, zr_rng rng, 
     return random_word(rng, element) < rule.threshold ? 0.0f : rule.kept;
 }
 
+/* Those of N elements in a row from `element` on, which is a multiple of N. Four that lie in one
+ * block of the generator are drawn at once. */
+template <unsigned N>
+static __device__ __forceinline__ pack<N> drop_factors(drop_rule rule, zr_rng rng, uint64_t element)
+{
+    pack<N> v;
+    if constexpr (N % 4 == 0) {
+        if (rng.offset % 4 == 0) {
+#pragma unroll
+            for (unsigned j = 0; j < N; j += 4) {
+                const random_block r =
+                    random_words(rng.seed, rng.stream, (rng.offset + element + j) / 4);
+#pragma unroll
+                for (unsigned k = 0; k < 4; k++) {
+                    v.at[j + k] = r.word[k] < rule.threshold ? 0.0f : rule.kept;
+                }
+            }
+            return v;
+        }
+    }
+#pragma unroll
+    for (unsigned j = 0; j < N; j++) {
+        v.at[j] = drop_factor(rule, rng, element + j);
+    }
+    return v;
+}
+
 #endif

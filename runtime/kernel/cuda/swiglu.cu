@@ -1,54 +1,71 @@
-/* SwiGLU: gate * sigmoid(gate) * up, gates and ups side by side in one row. */
+/* SwiGLU: gate * sigmoid(gate) * up, gates and ups side by side in one row. A block a row. */
 #include "kernel/cuda/device.cuh"
 
-/* Where the gate of output element i lies; its up follows `width` later. */
-static __device__ __forceinline__ uint64_t gate_of(uint64_t i, uint64_t width)
+template <typename T> static __global__ void swiglu_forward(zr_swiglu_args a, bool wide)
 {
-    return i + (i / width) * width;
+    const uint64_t row = blockIdx.x;
+    const T *const gates = (const T *)a.pre + row * 2 * a.width;
+    const T *const ups = gates + a.width;
+    T *const out = (T *)a.out + row * a.width;
+    for_packs<8>(a.width, wide, threadIdx.x, blockDim.x, [&](auto n, uint64_t i) {
+        const pack<n> gate = load_pack<n>(gates, i);
+        pack<n> v = load_pack<n>(ups, i);
+#pragma unroll
+        for (unsigned j = 0; j < n; j++) {
+            v.at[j] *= gate.at[j] * sigmoid(gate.at[j]);
+        }
+        store_pack(out, i, v);
+    });
 }
 
-static __global__ void swiglu_forward(zr_swiglu_args a)
+/* dpre may be pre: each element is read before it is written, by the same thread. */
+template <typename T> static __global__ void swiglu_backward(zr_swiglu_args a, bool wide)
 {
-    const uint64_t count = (uint64_t)a.rows * a.width;
-    for (uint64_t i = first_element(); i < count; i += element_step()) {
-        const uint64_t at = gate_of(i, a.width);
-        const float gate = load(a.pre, a.dtype, at);
-        const float up = load(a.pre, a.dtype, at + a.width);
-        store(a.out, a.dtype, i, gate * sigmoid(gate) * up);
-    }
+    const uint64_t row = blockIdx.x;
+    const uint64_t first = row * 2 * a.width;
+    const T *const pre = (const T *)a.pre + first;
+    const T *const dout = (const T *)a.dout + row * a.width;
+    T *const dpre = (T *)a.dpre + first;
+    for_packs<8>(a.width, wide, threadIdx.x, blockDim.x, [&](auto n, uint64_t i) {
+        pack<n> gate = load_pack<n>(pre, i);
+        pack<n> up = load_pack<n>(pre + a.width, i);
+        const pack<n> d = load_pack<n>(dout, i);
+#pragma unroll
+        for (unsigned j = 0; j < n; j++) {
+            const float g = gate.at[j];
+            const float s = sigmoid(g);
+            gate.at[j] = d.at[j] * up.at[j] * s * (1.0f + g * (1.0f - s));
+            up.at[j] = d.at[j] * g * s;
+        }
+        store_pack(dpre, i, gate);
+        store_pack(dpre + a.width, i, up);
+    });
 }
 
-static __global__ void swiglu_backward(zr_swiglu_args a)
+/* Every row of gates, ups and outputs starts at a multiple of a pack. */
+static bool wide(const zr_swiglu_args *a, const void *x, const void *y)
 {
-    const uint64_t count = (uint64_t)a.rows * a.width;
-    for (uint64_t i = first_element(); i < count; i += element_step()) {
-        const uint64_t at = gate_of(i, a.width);
-        const float gate = load(a.pre, a.dtype, at);
-        const float up = load(a.pre, a.dtype, at + a.width);
-        const float dout = load(a.dout, a.dtype, i);
-        const float s = sigmoid(gate);
-        store(a.dpre, a.dtype, at, dout * up * s * (1.0f + gate * (1.0f - s)));
-        store(a.dpre, a.dtype, at + a.width, dout * gate * s);
-    }
-}
-
-static bool swiglu_ok(const zr_swiglu_args *a, const zr_stream *stream)
-{
-    return dtype_ok(a->dtype) && stream != NULL;
+    return a->width % 8 == 0 && aligned(x, y);
 }
 
 zl_status zr_swiglu_forward(const zr_swiglu_args *args, zr_stream *stream)
 {
-    if (!swiglu_ok(args, stream)) {
+    if (stream == NULL) {
         return ZL_E_USAGE;
     }
-    return launch_elements(swiglu_forward, (uint64_t)args->rows * args->width, stream, *args);
+    return for_type(args->dtype, [&](auto t) {
+        return launch_rows(swiglu_forward<decltype(t)>, args->rows, stream, *args,
+                           wide(args, args->pre, args->out));
+    });
 }
 
 zl_status zr_swiglu_backward(const zr_swiglu_args *args, zr_stream *stream)
 {
-    if (!swiglu_ok(args, stream)) {
+    if (stream == NULL) {
         return ZL_E_USAGE;
     }
-    return launch_elements(swiglu_backward, (uint64_t)args->rows * args->width, stream, *args);
+    return for_type(args->dtype, [&](auto t) {
+        return launch_rows(swiglu_backward<decltype(t)>, args->rows, stream, *args,
+                           wide(args, args->pre, args->dout) && aligned(args->dpre));
+    });
 }
