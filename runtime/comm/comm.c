@@ -57,7 +57,36 @@ zl_status zr_comm_attach(zr_comm *comm, zr_stream *compute, zl_err *err)
     zr_lane_close(comm->lane); /* of an engine before this one */
     comm->lane = NULL;
     comm->issued = 0;
-    return zr_lane_open(compute, &comm->lane, err);
+    ZL_TRY(zr_lane_open(compute, &comm->lane, err));
+    zr_lane_profile(comm->lane, comm->profile);
+    return ZL_OK;
+}
+
+void zr_comm_set_profile(zr_comm *comm, zr_profile *profile)
+{
+    comm->profile = profile;
+}
+
+void zr_comm_label(zr_comm *comm, const char *what, uint64_t number)
+{
+    comm->what = what;
+    comm->number = number;
+}
+
+/* Begins an operation in the lane, as a region of the profile. */
+static zl_status begin(zr_comm *comm, const char *operation, zl_err *err)
+{
+    ZL_TRY(zr_lane_begin(comm->lane, err));
+    zr_profile_begin(comm->profile, ZR_PROFILE_COMM, comm->what != NULL ? comm->what : operation,
+                     comm->what != NULL ? comm->number : ZR_NO_NUMBER);
+    comm->what = NULL;
+    return ZL_OK;
+}
+
+static zl_status end(zr_comm *comm, zl_err *err)
+{
+    (void)zr_profile_end(comm->profile, ZR_PROFILE_COMM, ZL_OK);
+    return zr_lane_end(comm->lane, ++comm->issued, err);
 }
 
 uint64_t zr_comm_rank(const zr_comm *comm)
@@ -82,9 +111,9 @@ zl_status zr_comm_reduce_scatter(zr_comm *comm, const void *full, void *shard, u
     if (zl_poisoned(zl_prod(comm->ranks, count, zl_dtype_size(dtype)))) {
         return zl_fail(err, ZL_E_BUG, "a reduction of %" PRIu64 " elements overflows", count);
     }
-    ZL_TRY(zr_lane_begin(comm->lane, err));
+    ZL_TRY(begin(comm, "reduce-scatter", err));
     ZL_TRY(comm->transport->reduce_scatter(comm, full, shard, count, dtype, err));
-    return zr_lane_end(comm->lane, ++comm->issued, err);
+    return end(comm, err);
 }
 
 zl_status zr_comm_all_gather(zr_comm *comm, const void *shard, void *full, uint64_t bytes_per_rank,
@@ -93,9 +122,9 @@ zl_status zr_comm_all_gather(zr_comm *comm, const void *shard, void *full, uint6
     if (zl_poisoned(zl_mul(comm->ranks, bytes_per_rank))) {
         return zl_fail(err, ZL_E_BUG, "a gather of %" PRIu64 " bytes overflows", bytes_per_rank);
     }
-    ZL_TRY(zr_lane_begin(comm->lane, err));
+    ZL_TRY(begin(comm, "all-gather", err));
     ZL_TRY(comm->transport->all_gather(comm, shard, full, bytes_per_rank, err));
-    return zr_lane_end(comm->lane, ++comm->issued, err);
+    return end(comm, err);
 }
 
 uint64_t zr_comm_issued(const zr_comm *comm)
@@ -113,7 +142,13 @@ zl_status zr_comm_wait(zr_comm *comm, zl_err *err)
     return zr_comm_wait_for(comm, comm->issued, err);
 }
 
-zl_status zr_comm_exchange(zr_comm *comm, void *table, uint64_t bytes, zl_err *err)
+/* What goes through the scratch comes after what computes there. */
+static zl_status after_compute(const zr_comm *comm, zl_err *err)
+{
+    return comm->lane != NULL ? zr_lane_begin(comm->lane, err) : ZL_OK;
+}
+
+zl_status zr_comm_exchange_now(zr_comm *comm, void *table, uint64_t bytes, zl_err *err)
 {
     if (zl_poisoned(zl_mul(comm->ranks, bytes))) {
         return zl_fail(err, ZL_E_BUG, "an exchange of %" PRIu64 " bytes overflows", bytes);
@@ -121,14 +156,34 @@ zl_status zr_comm_exchange(zr_comm *comm, void *table, uint64_t bytes, zl_err *e
     return comm->transport->exchange(comm, table, bytes, err);
 }
 
+zl_status zr_comm_exchange(zr_comm *comm, void *table, uint64_t bytes, zl_err *err)
+{
+    ZL_TRY(after_compute(comm, err));
+    return zr_comm_exchange_now(comm, table, bytes, err);
+}
+
 zl_status zr_comm_sum(zr_comm *comm, double *value, zl_err *err)
 {
+    ZL_TRY(after_compute(comm, err));
     return comm->transport->sum(comm, value, err);
 }
 
 zl_status zr_comm_barrier(zr_comm *comm, zl_err *err)
 {
+    ZL_TRY(after_compute(comm, err));
     return comm->transport->barrier(comm, err);
+}
+
+zl_status zr_comm_check(const zr_comm *comm, zl_err *err)
+{
+    return comm->transport->check == NULL ? ZL_OK : comm->transport->check(comm, err);
+}
+
+void zr_comm_show(zr_comm *comm, const zr_activity *activity)
+{
+    if (comm->transport->show != NULL) {
+        comm->transport->show(comm, activity);
+    }
 }
 
 static void say(uint64_t rank, uint64_t ranks, const zl_err *err)
@@ -162,6 +217,7 @@ zl_status zr_comm_give_up(uint64_t rank, uint64_t ranks, const zl_err *err)
 {
     if (ranks > 1) {
         say(rank, ranks, err);
+        zr_comm_decline(rank, ranks, err->status);
         _Exit(exit_code(err));
     }
     return err->status;

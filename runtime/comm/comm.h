@@ -14,6 +14,8 @@
 
 #include <stdint.h>
 
+#include "comm/meeting.h"
+#include "device/profile.h"
 #include "kernel/kernel.h"
 #include "zeroledger/error.h"
 #include "zeroledger/vocab.h"
@@ -34,6 +36,12 @@ void zr_comm_free(zr_comm *comm);
 
 /* Device: the queue whose work collectives are ordered with. Before the first collective. */
 ZL_NODISCARD zl_status zr_comm_attach(zr_comm *comm, zr_stream *compute, zl_err *err);
+
+/* Operations become regions of the profile's communication track. Borrowed; NULL: of none. Before
+ * zr_comm_attach. */
+void zr_comm_set_profile(zr_comm *comm, zr_profile *profile);
+/* What the next operation is about, in the profile: a literal, and the number of a unit. */
+void zr_comm_label(zr_comm *comm, const char *what, uint64_t number);
 
 uint64_t zr_comm_rank(const zr_comm *comm);
 uint64_t zr_comm_ranks(const zr_comm *comm);
@@ -59,16 +67,30 @@ uint64_t zr_comm_issued(const zr_comm *comm);
 ZL_NODISCARD zl_status zr_comm_wait_for(zr_comm *comm, uint64_t issued, zl_err *err);
 
 /* All-gather of host memory: table has N words of `bytes` bytes, this rank's own filled in;
- * complete at return. For words, not tensors. */
+ * complete at return. For words, not tensors. On a device it begins after everything that computes,
+ * because computing may use the scratch. */
 ZL_NODISCARD zl_status zr_comm_exchange(zr_comm *comm, void *table, uint64_t bytes, zl_err *err);
+/* The same for a caller who knows that nothing queued uses the scratch: it waits for the operations
+ * issued before, and not for what computes. */
+ZL_NODISCARD zl_status zr_comm_exchange_now(zr_comm *comm, void *table, uint64_t bytes,
+                                            zl_err *err);
 
 /* Sum of one double over ranks in rank order; the same value on every rank. For losses and
  * statistics, not tensors. */
 ZL_NODISCARD zl_status zr_comm_sum(zr_comm *comm, double *value, zl_err *err);
 ZL_NODISCARD zl_status zr_comm_barrier(zr_comm *comm, zl_err *err);
 
-/* Says what failed on this rank, which has no communicator yet, and ends it with that status; one
- * rank alone just returns it. */
+/* ZL_E_RESOURCE if it is known that an operation issued before cannot finish, because another rank
+ * or the way to it has failed. Waits for nothing: for loops that wait. */
+ZL_NODISCARD zl_status zr_comm_check(const zr_comm *comm, zl_err *err);
+
+/* What this rank is doing, for others to say if it dies. Borrowed for the communicator's life. */
+void zr_comm_show(zr_comm *comm, const zr_activity *activity);
+/* This rank of a job has no communicator and will not have one: the others need not wait for it. */
+void zr_comm_decline(uint64_t rank, uint64_t ranks, zl_status status);
+
+/* Says what failed on this rank, which has no communicator yet, tells the others, and ends it with
+ * that status; one rank alone just returns it. */
 zl_status zr_comm_give_up(uint64_t rank, uint64_t ranks, const zl_err *err);
 
 /* Ends the whole job with the message on stderr; does not return. */

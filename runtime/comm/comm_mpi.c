@@ -253,3 +253,11 @@ zl_status zr_comm_can_join(zl_err *err)
     (void)err;
     return ZL_OK;
 }
+
+/* The launcher ends the others. */
+void zr_comm_decline(uint64_t rank, uint64_t ranks, zl_status status)
+{
+    (void)rank;
+    (void)ranks;
+    (void)status;
+}

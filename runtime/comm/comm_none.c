@@ -13,3 +13,11 @@ zl_status zr_comm_open_ranks(zr_comm *comm, zl_err *err)
     (void)comm;
     return zr_comm_can_join(err);
 }
+
+/* The launcher ends the others. */
+void zr_comm_decline(uint64_t rank, uint64_t ranks, zl_status status)
+{
+    (void)rank;
+    (void)ranks;
+    (void)status;
+}

@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "device/profile.h"
 #include "kernel/kernel.h"
 #include "zeroledger/error.h"
 
@@ -26,6 +27,9 @@ ZL_NODISCARD zl_status zr_lane_begin(zr_lane *lane, zl_err *err);
 ZL_NODISCARD zl_status zr_lane_end(zr_lane *lane, uint64_t number, zl_err *err);
 /* Operations finish in the order of their numbers, so this waits for all before it too. */
 ZL_NODISCARD zl_status zr_lane_wait(zr_lane *lane, uint64_t number, zl_err *err);
+
+/* The profile's tracks show the time of the lane and of the queue that computes. */
+void zr_lane_profile(const zr_lane *lane, zr_profile *profile);
 
 /* Bytes between two places of the device, in the lane. They do not overlap. */
 ZL_NODISCARD zl_status zr_lane_copy(zr_lane *lane, void *to, const void *from, uint64_t bytes,

@@ -16,7 +16,9 @@ typedef struct zr_transport {
     zl_status (*exchange)(zr_comm *comm, void *table, uint64_t bytes, zl_err *err);
     zl_status (*sum)(zr_comm *comm, double *value, zl_err *err);
     zl_status (*barrier)(zr_comm *comm, zl_err *err);
-    void (*stop)(zr_comm *comm, int code); /* ends the other ranks too */
+    zl_status (*check)(const zr_comm *comm, zl_err *err);     /* NULL: it would not know */
+    void (*show)(zr_comm *comm, const zr_activity *activity); /* NULL: a launcher looks */
+    void (*stop)(zr_comm *comm, int code);                    /* ends the other ranks too */
 } zr_transport;
 
 struct zr_comm {
@@ -25,6 +27,9 @@ struct zr_comm {
     uint64_t ranks;
     zr_lane *lane;
     uint64_t issued; /* operations so far */
+    zr_profile *profile;
+    const char *what; /* the next operation is about; NULL: nobody said */
+    uint64_t number;
     void *scratch;
     uint64_t scratch_bytes;
     void *state; /* the transport's own */

@@ -28,8 +28,19 @@ ZL_NODISCARD zl_status zr_device_open(uint64_t local, zl_err *err);
  * 0: where looking stops the device, only the first few. */
 bool zr_device_witnessed(uint64_t step);
 
+/* The first so many steps of a process are slower than the others: memory is taken, the witness
+ * looks. */
+uint64_t zr_device_warm_up(void);
+
 /* Bytes outside the arena that may come and go within a step without being worth a warning. */
 uint64_t zr_device_outside_limit(void);
+
+/* What the device's fastest units do at best, dense products in bf16, in operations per second: the
+ * vendor's figure for the device of this name; 0 where there is none. */
+double zr_device_peak_rate(void);
+
+/* Bytes of the device that are in use, by anyone; 0 where nobody says. */
+uint64_t zr_device_in_use(void);
 
 /* Provenance: the index-th fact about the device, as a name and a text; false behind the last. */
 bool zr_device_fact(size_t index, const char **name, char *text, size_t size);

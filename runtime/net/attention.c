@@ -71,7 +71,8 @@ static zl_status eager_forward(zr_net *net, uint64_t l, zl_err *err)
 
 zl_status zr_attention_forward(zr_net *net, uint64_t l, zl_err *err)
 {
-    return eager(net) ? eager_forward(net, l, err) : flash_forward(net, l, err);
+    return ZR_TIMED(net->profile, "attention",
+                    eager(net) ? eager_forward(net, l, err) : flash_forward(net, l, err));
 }
 
 static zl_status flash_backward(zr_net *net, uint64_t l, zl_err *err)
@@ -121,7 +122,8 @@ zl_status zr_attention_backward(zr_net *net, uint64_t l, zl_err *err)
 {
     const zr_dims *d = &net->dim;
     ZL_TRY(zr_take(net, &net->pass, ZL_BUF_TEMP_DQKV, ZR_SHAPE(net->dtype, d->R, d->Q), err));
-    ZL_TRY(eager(net) ? eager_backward(net, l, err) : flash_backward(net, l, err));
+    ZL_TRY(ZR_TIMED(net->profile, "attention",
+                    eager(net) ? eager_backward(net, l, err) : flash_backward(net, l, err)));
     zr_drop(net, &net->pass, ZL_BUF_TEMP_DATTN);
     return ZL_OK;
 }

@@ -27,13 +27,19 @@ static zr_rope_args rope_args(const zr_net *net, void *qkv)
 static zl_status rotate(zr_net *net, void *qkv, zl_err *err)
 {
     const zr_rope_args args = rope_args(net, qkv);
-    return llama(net) ? zr_did(zr_rope_forward(&args, net->stream), "rope_forward", err) : ZL_OK;
+    return llama(net)
+               ? zr_did(ZR_TIMED(net->profile, "rotation", zr_rope_forward(&args, net->stream)),
+                        "rope_forward", err)
+               : ZL_OK;
 }
 
 static zl_status rotate_back(zr_net *net, void *dqkv, zl_err *err)
 {
     const zr_rope_args args = rope_args(net, dqkv);
-    return llama(net) ? zr_did(zr_rope_backward(&args, net->stream), "rope_backward", err) : ZL_OK;
+    return llama(net)
+               ? zr_did(ZR_TIMED(net->profile, "rotation", zr_rope_backward(&args, net->stream)),
+                        "rope_backward", err)
+               : ZL_OK;
 }
 
 zl_status zr_decoder_embed_forward(zr_net *net, zl_err *err)
@@ -129,7 +135,8 @@ static zl_status activation_backward(zr_net *net, uint64_t l, zl_err *err)
         .dout = zr_ptr(p, ZL_BUF_TEMP_DFFN),
         .dpre = zr_ptr(p, ZL_BUF_TEMP_DGATEUP),
     };
-    ZL_TRY(zr_did(zr_swiglu_backward(&args, net->stream), "swiglu_backward", err));
+    ZL_TRY(zr_did(ZR_TIMED(net->profile, "activation", zr_swiglu_backward(&args, net->stream)),
+                  "swiglu_backward", err));
     zr_drop(net, p, ZL_BUF_TEMP_DFFN);
     return ZL_OK;
 }

@@ -27,7 +27,8 @@ zl_status zr_tables_forward(zr_net *net, void *out, zl_err *err)
     args.pos = zr_zero_weight(net->zero, 0, ZR_POSITION_TABLE);
     args.type = zr_zero_weight(net->zero, 0, ZR_TYPE_TABLE);
     args.out = out;
-    return zr_did(zr_embed_forward(&args, net->stream), "embed_forward", err);
+    return zr_did(ZR_TIMED(net->profile, "tables", zr_embed_forward(&args, net->stream)),
+                  "embed_forward", err);
 }
 
 zl_status zr_tables_backward(zr_net *net, const void *dout, zl_err *err)
@@ -37,7 +38,8 @@ zl_status zr_tables_backward(zr_net *net, const void *dout, zl_err *err)
     args.pos_grad = zr_zero_gradient(net->zero, 0, ZR_POSITION_TABLE);
     args.type_grad = zr_zero_gradient(net->zero, 0, ZR_TYPE_TABLE);
     args.dout = dout;
-    return zr_did(zr_embed_backward(&args, net->stream), "embed_backward", err);
+    return zr_did(ZR_TIMED(net->profile, "tables", zr_embed_backward(&args, net->stream)),
+                  "embed_backward", err);
 }
 
 /* A classification of rows: logits (rows, V) = hidden E^T + bias, E (V, C), and back. The tokens of
@@ -45,9 +47,10 @@ zl_status zr_tables_backward(zr_net *net, const void *dout, zl_err *err)
 typedef struct classes {
     uint64_t rows;
     uint64_t V;
+    uint64_t ld;        /* elements from one row of logits to the next */
     const void *hidden; /* (rows, C) */
     void *dhidden;      /* (rows, C); the three gradients are NULL in eval */
-    void *logits;       /* (rows, V), then their gradient */
+    void *logits;       /* (rows, V) at distance ld, then their gradient */
     const int32_t *targets;
     float *losses;
     float scale;
@@ -67,10 +70,10 @@ static zl_status logits(zr_net *net, const classes *c, zl_err *err)
         .trans_b = true,
         .a = {c->hidden, C, net->dtype},
         .b = {c->matrix, C, net->dtype},
-        .c = {c->logits, c->V, net->dtype},
+        .c = {c->logits, c->ld, net->dtype},
         .bias = c->bias,
     };
-    return zr_product(net, args, err);
+    return zr_product(net, "logits", args, err);
 }
 
 static zl_status loss(zr_net *net, const classes *c, zl_err *err)
@@ -79,14 +82,15 @@ static zl_status loss(zr_net *net, const classes *c, zl_err *err)
         .dtype = net->dtype,
         .rows = zr_u32(c->rows),
         .vocab = zr_u32(c->V),
-        .ld = c->V,
+        .ld = c->ld,
         .targets = c->targets,
         .logits = c->logits,
         .loss = c->losses,
         .scale = c->scale,
         .gradient = !net->eval,
     };
-    return zr_did(zr_cross_entropy(&args, net->stream), "cross_entropy", err);
+    return zr_did(ZR_TIMED(net->profile, "loss", zr_cross_entropy(&args, net->stream)),
+                  "cross_entropy", err);
 }
 
 /* dE += dlogits^T hidden, and the bias. */
@@ -98,23 +102,25 @@ static zl_status weight_gradient(zr_net *net, const classes *c, zl_err *err)
         .n = zr_u32(C),
         .k = zr_u32(c->rows),
         .trans_a = true,
-        .a = {c->logits, c->V, net->dtype},
+        .a = {c->logits, c->ld, net->dtype},
         .b = {c->hidden, C, net->dtype},
         .c = {c->dmatrix, C, net->gdtype},
         .beta = 1.0F,
     };
-    ZL_TRY(zr_product(net, matrix, err));
+    ZL_TRY(zr_product(net, "logits: dW", matrix, err));
     const zr_bias_grad_args bias = {
         .dtype = net->dtype,
         .gdtype = net->gdtype,
         .rows = zr_u32(c->rows),
         .cols = zr_u32(c->V),
-        .ld = c->V,
+        .ld = c->ld,
         .dout = c->logits,
         .dbias = c->dbias,
     };
-    return c->dbias == NULL ? ZL_OK
-                            : zr_did(zr_bias_backward(&bias, net->stream), "bias_backward", err);
+    return c->dbias == NULL
+               ? ZL_OK
+               : zr_did(ZR_TIMED(net->profile, "bias: db", zr_bias_backward(&bias, net->stream)),
+                        "bias_backward", err);
 }
 
 /* dhidden = dlogits E. */
@@ -125,11 +131,11 @@ static zl_status input_gradient(zr_net *net, const classes *c, zl_err *err)
         .m = zr_u32(c->rows),
         .n = zr_u32(C),
         .k = zr_u32(c->V),
-        .a = {c->logits, c->V, net->dtype},
+        .a = {c->logits, c->ld, net->dtype},
         .b = {c->matrix, C, net->dtype},
         .c = {c->dhidden, C, net->dtype},
     };
-    return zr_product(net, args, err);
+    return zr_product(net, "logits: dx", args, err);
 }
 
 static zl_status classify(zr_net *net, const classes *c, zl_err *err)
@@ -148,8 +154,33 @@ static float *losses_at(const zr_net *net, uint64_t first)
     return (float *)zr_ptr(&net->pass, ZL_BUF_TEMP_LOSSES) + first;
 }
 
+/* How the rows of a batch are cut into pieces of logits. */
+typedef struct cut {
+    uint64_t rows; /* of a piece; the last one may have fewer */
+    uint64_t ld;   /* elements from one row to the next */
+} cut;
+
+/* logits.tokens has room for M rows of V. Matrix units want rows that begin at multiples of a cache
+ * line, and GPT-2's 50257 words of two bytes do not: then a piece has as many rows as fit with rows
+ * that far apart, or fewer, so that all pieces are alike. */
+static cut cut_rows(const zr_net *net)
+{
+    const uint64_t line = 128; /* bytes, of any GPU's cache */
+    const uint64_t tile = 128; /* rows that a matrix unit's program takes at a time */
+    const zr_dims *d = &net->dim;
+    const uint64_t size = zl_dtype_size(net->dtype);
+    const uint64_t ld = zl_exact_div(zl_align_up(zl_mul(d->V, size), line), size);
+    const uint64_t room = zl_mul(d->M, d->V) / ld;
+    if (ld == d->V || room < tile) {
+        return (cut){.rows = d->M, .ld = d->V};
+    }
+    const uint64_t pieces = zl_ceil_div(d->R, room);
+    const uint64_t even = zl_align_up(zl_ceil_div(d->R, pieces), tile);
+    return (cut){.rows = zl_min(even, room), .ld = ld};
+}
+
 /* Rows first.. of the batch; a tied output matrix is the token table. */
-static classes tokens_from(zr_net *net, uint64_t first)
+static classes tokens_from(zr_net *net, cut piece, uint64_t first)
 {
     const zr_dims *d = &net->dim;
     const uint64_t head = zl_add(d->L, 1);
@@ -157,8 +188,9 @@ static classes tokens_from(zr_net *net, uint64_t first)
     const zr_role role = net->run->model.tied ? ZR_TOKEN_TABLE : ZR_OUTPUT_W;
     const uint64_t at = zl_mul(first, d->C);
     classes c = {
-        .rows = zl_min(d->M, d->R - first),
+        .rows = zl_min(piece.rows, d->R - first),
         .V = d->V,
+        .ld = piece.ld,
         .hidden = zr_zero_at(zr_ptr(zr_head_scope(net), ZL_BUF_ACT_LNF), at, net->dtype),
         .logits = zr_ptr(&net->pass, ZL_BUF_LOGITS_TOKENS),
         .targets = (const int32_t *)zr_ptr(&net->pass, ZL_BUF_INPUT_TARGETS) + first,
@@ -182,6 +214,7 @@ static classes next_sentences(zr_net *net)
     classes c = {
         .rows = d->B,
         .V = 2,
+        .ld = 2,
         .hidden = zr_ptr(zr_head_scope(net), ZL_BUF_ACT_POOLED),
         .logits = zr_ptr(&net->pass, ZL_BUF_LOGITS_NEXT),
         .targets = zr_ptr(&net->pass, ZL_BUF_INPUT_NEXT),
@@ -201,16 +234,18 @@ static classes next_sentences(zr_net *net)
 static zl_status sum_losses(zr_net *net, uint64_t first, uint64_t count, enum zr_scalar scalar,
                             zl_err *err)
 {
-    return zr_did(
-        zr_sum(losses_at(net, first), count, ZL_F32, zr_scalar_at(net, scalar), net->stream), "sum",
-        err);
+    return zr_did(ZR_TIMED(net->profile, "sum of losses",
+                           zr_sum(losses_at(net, first), count, ZL_F32, zr_scalar_at(net, scalar),
+                                  net->stream)),
+                  "sum", err);
 }
 
 static zl_status token_losses(zr_net *net, zl_err *err)
 {
     const zr_dims *d = &net->dim;
-    for (uint64_t first = 0; first < d->R; first += d->M) {
-        const classes chunk = tokens_from(net, first);
+    const cut piece = cut_rows(net);
+    for (uint64_t first = 0; first < d->R; first += piece.rows) {
+        const classes chunk = tokens_from(net, piece, first);
         ZL_TRY(classify(net, &chunk, err));
     }
     return sum_losses(net, 0, d->R, ZR_SCALAR_LOSS, err);

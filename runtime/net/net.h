@@ -70,6 +70,7 @@ struct zr_net {
     zr_zero *zero;
     zr_track *track;
     zr_stream *stream;
+    zr_profile *profile; /* borrowed; NULL: none */
     uint64_t seed;
     const zr_family *family;
     zr_dims dim;

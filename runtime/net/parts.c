@@ -64,13 +64,36 @@ zr_linear zr_block_linear(const zr_net *net, uint64_t l, zr_role weight)
         .ld = in};
 }
 
-zl_status zr_product(zr_net *net, zr_gemm_args args, zl_err *err)
+zl_status zr_product(zr_net *net, const char *name, zr_gemm_args args, zl_err *err)
 {
     args.work = net->work.ptr;
     args.work_bytes = net->work.bytes;
     args.alpha = 1.0F;
     args.bias_dtype = net->dtype;
-    return zr_did(zr_gemm(&args, net->stream), "gemm", err);
+    return zr_did(ZR_TIMED(net->profile, name, zr_gemm(&args, net->stream)), "gemm", err);
+}
+
+/* What the three products of a weight are called in a profile. */
+typedef struct product_names {
+    const char *forward;
+    const char *weights;
+    const char *input;
+} product_names;
+
+static product_names names_of(zr_role weight)
+{
+    switch ((unsigned)weight) {
+    case ZR_QKV_W:
+        return (product_names){"qkv", "qkv: dW", "qkv: dx"};
+    case ZR_OUT_W:
+        return (product_names){"attention out", "attention out: dW", "attention out: dx"};
+    case ZR_UP_W:
+        return (product_names){"up", "up: dW", "up: dx"};
+    case ZR_DOWN_W:
+        return (product_names){"down", "down: dW", "down: dx"};
+    default: /* BERT's head */
+        return (product_names){"transform", "transform: dW", "transform: dx"};
+    }
 }
 
 zl_status zr_linear_forward(zr_net *net, const zr_linear *lin, const void *x, const void *residual,
@@ -86,7 +109,7 @@ zl_status zr_linear_forward(zr_net *net, const zr_linear *lin, const void *x, co
         .bias = zr_zero_weight(net->zero, lin->unit, lin->bias),
         .residual = {residual, lin->out, net->dtype},
     };
-    return zr_product(net, args, err);
+    return zr_product(net, names_of(lin->weight).forward, args, err);
 }
 
 zl_status zr_linear_weights(zr_net *net, const zr_linear *lin, const void *x, const void *dy,
@@ -102,7 +125,7 @@ zl_status zr_linear_weights(zr_net *net, const zr_linear *lin, const void *x, co
         .c = {zr_zero_gradient(net->zero, lin->unit, lin->weight), lin->out, net->gdtype},
         .beta = 1.0F,
     };
-    ZL_TRY(zr_product(net, args, err));
+    ZL_TRY(zr_product(net, names_of(lin->weight).weights, args, err));
     const zr_bias_grad_args bias = {
         .dtype = net->dtype,
         .gdtype = net->gdtype,
@@ -112,8 +135,10 @@ zl_status zr_linear_weights(zr_net *net, const zr_linear *lin, const void *x, co
         .dout = dy,
         .dbias = zr_zero_gradient(net->zero, lin->unit, lin->bias),
     };
-    return bias.dbias == NULL ? ZL_OK
-                              : zr_did(zr_bias_backward(&bias, net->stream), "bias_backward", err);
+    return bias.dbias == NULL
+               ? ZL_OK
+               : zr_did(ZR_TIMED(net->profile, "bias: db", zr_bias_backward(&bias, net->stream)),
+                        "bias_backward", err);
 }
 
 zl_status zr_linear_input(zr_net *net, const zr_linear *lin, const void *dy, void *dx, bool add,
@@ -129,7 +154,7 @@ zl_status zr_linear_input(zr_net *net, const zr_linear *lin, const void *dy, voi
         .c = {dx, lin->ld, net->dtype},
         .beta = add ? 1.0F : 0.0F,
     };
-    return zr_product(net, args, err);
+    return zr_product(net, names_of(lin->weight).input, args, err);
 }
 
 zr_rng zr_mask(const zr_net *net, uint64_t l, zr_place place, uint64_t per_rank)
@@ -153,7 +178,8 @@ static zl_status dropout(zr_net *net, zr_rng rng, const void *residual, const vo
         .in = in,
         .out = out,
     };
-    return zr_did(zr_dropout(&args, net->stream), "dropout", err);
+    return zr_did(ZR_TIMED(net->profile, "dropout", zr_dropout(&args, net->stream)), "dropout",
+                  err);
 }
 
 static zr_rng stream_mask(const zr_net *net, uint64_t l, zr_place place)
@@ -250,16 +276,18 @@ static zr_norm_args norm_args(const zr_net *net, const zr_norm *norm, void *out)
 zl_status zr_norm_forward(zr_net *net, const zr_norm *norm, void *out, zl_err *err)
 {
     const zr_norm_args args = norm_args(net, norm, out);
-    return zr_did(rms(net) ? zr_rmsnorm_forward(&args, net->stream)
-                           : zr_layernorm_forward(&args, net->stream),
+    return zr_did(ZR_TIMED(net->profile, "norm",
+                           rms(net) ? zr_rmsnorm_forward(&args, net->stream)
+                                    : zr_layernorm_forward(&args, net->stream)),
                   "norm_forward", err);
 }
 
 zl_status zr_norm_apply(zr_net *net, const zr_norm *norm, void *out, zl_err *err)
 {
     const zr_norm_args args = norm_args(net, norm, out);
-    return zr_did(rms(net) ? zr_rmsnorm_apply(&args, net->stream)
-                           : zr_layernorm_apply(&args, net->stream),
+    return zr_did(ZR_TIMED(net->profile, "norm again",
+                           rms(net) ? zr_rmsnorm_apply(&args, net->stream)
+                                    : zr_layernorm_apply(&args, net->stream)),
                   "norm_apply", err);
 }
 
@@ -280,8 +308,9 @@ zl_status zr_norm_backward(zr_net *net, const zr_norm *norm, const void *dy, voi
         .dgain = zr_zero_gradient(net->zero, norm->unit, norm->gain),
         .dbias = rms(net) ? NULL : zr_zero_gradient(net->zero, norm->unit, norm->bias),
     };
-    return zr_did(rms(net) ? zr_rmsnorm_backward(&args, net->stream)
-                           : zr_layernorm_backward(&args, net->stream),
+    return zr_did(ZR_TIMED(net->profile, "norm",
+                           rms(net) ? zr_rmsnorm_backward(&args, net->stream)
+                                    : zr_layernorm_backward(&args, net->stream)),
                   "norm_backward", err);
 }
 
@@ -316,14 +345,16 @@ zl_status zr_gelu_of(zr_net *net, const void *pre, void *out, uint64_t count, zl
 {
     zr_gelu_args args = gelu_args(net, pre, count);
     args.out = out;
-    return zr_did(zr_gelu_forward(&args, net->stream), "gelu_forward", err);
+    return zr_did(ZR_TIMED(net->profile, "activation", zr_gelu_forward(&args, net->stream)),
+                  "gelu_forward", err);
 }
 
 zl_status zr_gelu_in_place(zr_net *net, const void *pre, void *grad, uint64_t count, zl_err *err)
 {
     zr_gelu_args args = gelu_args(net, pre, count);
     args.grad = grad;
-    return zr_did(zr_gelu_backward(&args, net->stream), "gelu_backward", err);
+    return zr_did(ZR_TIMED(net->profile, "activation", zr_gelu_backward(&args, net->stream)),
+                  "gelu_backward", err);
 }
 
 zl_status zr_activation_forward(zr_net *net, const void *pre, void *post, zl_err *err)
@@ -339,5 +370,6 @@ zl_status zr_activation_forward(zr_net *net, const void *pre, void *post, zl_err
         .pre = pre,
         .out = post,
     };
-    return zr_did(zr_swiglu_forward(&args, net->stream), "swiglu_forward", err);
+    return zr_did(ZR_TIMED(net->profile, "activation", zr_swiglu_forward(&args, net->stream)),
+                  "swiglu_forward", err);
 }

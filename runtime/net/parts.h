@@ -45,8 +45,8 @@ static inline uint32_t zr_u32(uint64_t x)
     return (uint32_t)x; /* zr_net_init has refused larger ones */
 }
 
-/* zr_gemm with the backend's scratch and alpha 1. */
-ZL_NODISCARD zl_status zr_product(zr_net *net, zr_gemm_args args, zl_err *err);
+/* zr_gemm with the backend's scratch and alpha 1; name: in a profile, a literal. */
+ZL_NODISCARD zl_status zr_product(zr_net *net, const char *name, zr_gemm_args args, zl_err *err);
 
 /* ---- y = x W + b, W (in, out) */
 typedef struct zr_linear {

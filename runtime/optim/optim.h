@@ -1,7 +1,8 @@
-/* The optimizer step on what this rank owns: global norm, then one fused update per tensor.
+/* The optimizer step on what this rank owns: global norm, then fused updates.
  *
- *     double norm;
- *     ZL_TRY(zr_optim_norm(zero, &norm, err));
+ *     ZL_TRY(zr_optim_squares(zero, squares, err));
+ *     ... wait for the stream ...
+ *     const double norm = zr_optim_norm(zero, squares);
  *     ZL_TRY(zr_optim_update(zero, &(zr_hyper){.learning_rate = 1e-3, .grad_scale = 1.0, .step =
  * 1}, err));
  */
@@ -23,7 +24,7 @@ typedef struct zr_hyper {
     uint64_t step;       /* 1 in the first update */
 } zr_hyper;
 
-/* A stretch of one tensor, all pointers at its first element. */
+/* Elements of one unit that decay alike, all pointers at the first. */
 typedef struct zr_stretch {
     uint64_t count;
     bool decays;
@@ -39,10 +40,13 @@ ZL_NODISCARD zl_status zr_update_adamw(const zr_zero *zero, const zr_stretch *st
 ZL_NODISCARD zl_status zr_update_sgd(const zr_zero *zero, const zr_stretch *stretch,
                                      const zr_hyper *hyper, zl_err *err);
 
-/* Root of the sum of squares of the whole reduced gradient. Every rank squares its own shards in
- * every stage, and the partial sums are added in the order of ranks, then units: the same bits in
- * all stages. Allocates temp.norm for its duration. */
-ZL_NODISCARD zl_status zr_optim_norm(zr_zero *zero, double *norm, zl_err *err);
+/* Sums of squares of the whole reduced gradient, one for each shard of a unit, into `squares`
+ * (N, L + 2), memory of zr_stage_new. Every rank squares its own shards in every stage. They are
+ * there when the stream has got so far. Allocates temp.norm for its duration. */
+ZL_NODISCARD zl_status zr_optim_squares(zr_zero *zero, double *squares, zl_err *err);
+/* The gradient's norm from them, added in the order of ranks, then units: the same bits in all
+ * stages. */
+double zr_optim_norm(const zr_zero *zero, const double *squares);
 
 /* Whether an element of any rank's gradient is infinite or NaN; flag is a word of device memory. */
 ZL_NODISCARD zl_status zr_optim_overflow(zr_zero *zero, void *flag, bool *found, zl_err *err);

@@ -39,6 +39,9 @@ bool zr_memory_grow(zr_memory *memory, uint64_t more);
 
 /* Memory that the system could still give, in bytes; UINT64_MAX if it does not say. */
 uint64_t zr_memory_available(void);
+/* Why it does not give more, as the end of a sentence: what is free of how much, and whether others
+ * hold a part of it. */
+void zr_memory_shortage(const zr_memory *memory, char *text, size_t size);
 
 /* Fills p with a pattern that is a NaN in every floating-point type and a negative integer. On a
  * device it waits for all that runs, before and after. p is aligned to 256, bytes a multiple. */

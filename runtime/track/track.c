@@ -76,11 +76,11 @@ static zl_status out_of_memory(const zr_track *track, zl_buf what, uint64_t byte
                        zl_buf_name(what), phase_name(track), visit_name(track), bytes,
                        cap > live ? cap - live : 0, cap);
     }
+    char shortage[160];
+    zr_memory_shortage(&track->arena.memory, shortage, sizeof(shortage));
     return zl_fail(err, ZL_E_RESOURCE,
-                   "out of memory: buffer %s in %s (%s): requested %" PRIu64 " bytes, %" PRIu64
-                   " available on this machine",
-                   zl_buf_name(what), phase_name(track), visit_name(track), bytes,
-                   zr_memory_available());
+                   "out of memory: buffer %s in %s (%s): requested %" PRIu64 " bytes, %s",
+                   zl_buf_name(what), phase_name(track), visit_name(track), bytes, shortage);
 }
 
 zl_status zr_alloc(zr_track *track, zl_buf what, uint64_t bytes, zr_mem *out, zl_err *err)

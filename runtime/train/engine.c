@@ -24,10 +24,16 @@ static zl_status run_phase(zr_engine *e, zl_visit visit, zl_phase phase, phase_b
                            zl_err *err)
 {
     zr_track *track = e->options.track;
+    zr_profile *profile = e->options.profile;
     zr_phase_enter(track, visit, phase);
-    ZL_TRY(body(e, err));
+    zr_profile_begin_both(profile, zl_phase_name(phase), ZR_NO_NUMBER);
+    ZL_TRY(zr_profile_end_both(profile, body(e, err)));
     ZL_TRY(zr_phase_leave(track, err));
-    return zr_device_witnessed(e->step - e->begun) ? zr_track_mark(track, !is_cold(e), err) : ZL_OK;
+    if (!zr_device_witnessed(e->step - e->begun)) {
+        return ZL_OK;
+    }
+    zr_profile_begin_both(profile, "witness", ZR_NO_NUMBER);
+    return zr_profile_end_both(profile, zr_track_mark(track, !is_cold(e), err));
 }
 
 static zl_status check_options(const zr_engine_options *o, zl_err *err)
@@ -100,13 +106,17 @@ static zl_status start(zr_engine *e, zl_err *err)
         .rank = zr_comm_rank(o->comm),
         .ranks = zr_comm_ranks(o->comm),
         .seed = o->seed,
+        .profile = o->profile,
     };
+    zr_comm_set_profile(o->comm, o->profile);
     const zr_family *family = zr_family_of(o->run->model.family);
     family->units(&o->run->model, &e->zero.embed, &e->zero.block, &e->zero.head);
     ZL_TRY(zr_zero_init(&e->zero, err));
-    e->net = (zr_net){.run = o->run, .zero = &e->zero, .track = o->track, .seed = o->seed};
+    e->net = (zr_net){
+        .run = o->run, .zero = &e->zero, .track = o->track, .seed = o->seed, .profile = o->profile};
     ZL_TRY(zr_net_init(&e->net, err));
     ZL_TRY(zr_batch_new(e, err));
+    ZL_TRY(zr_news_new(e, err));
     return run_phase(e, ZL_VISIT_COLD, ZL_PHASE_INIT, init, err);
 }
 
@@ -154,10 +164,11 @@ void zr_engine_free(zr_engine *e)
         return;
     }
     free_untracked(e);
-    zr_batch_release(e);
     if (e->net.track != NULL) {
-        zr_net_release(&e->net);
+        zr_net_release(&e->net); /* from here on no queue uses the host's memory */
     }
+    zr_news_release(e);
+    zr_batch_release(e);
     if (e->zero.track != NULL) {
         zr_zero_release(&e->zero);
     }
@@ -198,24 +209,16 @@ static zl_status update(zr_engine *e, zl_err *err)
     return zr_optim_update(&e->zero, &hyper, err);
 }
 
-static zl_status measure_norm(zr_engine *e, zl_err *err)
-{
-    e->grad_norm = 0.0;
-    if (e->options.run->clip > 0.0) {
-        ZL_TRY(zr_optim_norm(&e->zero, &e->grad_norm, err));
-        e->grad_norm /= e->scale.value;
-    }
-    return ZL_OK;
-}
-
-/* fp16 gradients overflow now and then, and the loss scale learns from it; others must not. */
+/* fp16 gradients overflow now and then, and the loss scale learns from it; others must not. One
+ * element that is not finite makes the norm so. */
 static zl_status check_overflow(zr_engine *e, bool *overflow, zl_err *err)
 {
-    *overflow = false;
-    if (e->options.run->precision == ZL_PRECISION_FP16_MIXED) {
+    const bool fp16 = e->options.run->precision == ZL_PRECISION_FP16_MIXED;
+    *overflow = fp16 && !isfinite(e->grad_norm);
+    if (fp16 && !(e->options.run->clip > 0.0)) {
         return zr_optim_overflow(&e->zero, zr_scalar_at(&e->net, ZR_SCALAR_FLAG), overflow, err);
     }
-    if (!isfinite(e->grad_norm)) {
+    if (!fp16 && !isfinite(e->grad_norm)) {
         return zl_fail(err, ZL_NO,
                        "the gradient's norm is not finite in step %" PRIu64
                        ": lower the learning rate",
@@ -226,7 +229,7 @@ static zl_status check_overflow(zr_engine *e, bool *overflow, zl_err *err)
 
 static zl_status optimizer_step(zr_engine *e, zl_err *err)
 {
-    ZL_TRY(measure_norm(e, err));
+    ZL_TRY(zr_news_hear(e, err));
     if (is_cold(e)) {
         ZL_TRY(zr_zero_states(&e->zero, err)); /* a resumed training has them */
     }
@@ -234,6 +237,7 @@ static zl_status optimizer_step(zr_engine *e, zl_err *err)
     if (!e->skipped) {
         ZL_TRY(update(e, err));
     }
+    ZL_TRY(zr_news_share(e, err)); /* while the device updates */
     zr_loss_scale_after(&e->scale, e->options.run->precision, e->skipped);
     zr_grad_free_all(&e->zero);
     zr_net_drop_pass(&e->net); /* nothing, unless a fault kept it until here */
@@ -254,11 +258,20 @@ static zl_visit visit_of(const zr_engine *e)
     return later ? ZL_VISIT_STEADY_LATER : ZL_VISIT_STEADY;
 }
 
+static zl_status take_batch(zr_engine *e, uint64_t micro, zr_next_batch next, void *context,
+                            zl_err *err)
+{
+    zr_profile *profile = e->options.profile;
+    ZL_TRY(zr_batch_turn(e, err));
+    zr_profile_begin(profile, ZR_PROFILE_HOST, "batch", ZR_NO_NUMBER);
+    return zr_profile_end(profile, ZR_PROFILE_HOST, next(context, e->step, micro, &e->batch, err));
+}
+
 static zl_status micro_step(zr_engine *e, zr_next_batch next, void *context, zl_err *err)
 {
     const zl_run *run = e->options.run;
     const zl_visit visit = visit_of(e);
-    ZL_TRY(next(context, e->step, e->micro, &e->batch, err));
+    ZL_TRY(take_batch(e, e->micro, next, context, err));
     ZL_TRY(zr_batch_check(e, err));
     ZL_TRY(run_phase(e, visit, ZL_PHASE_FORWARD, zr_pass_forward, err));
     ZL_TRY(run_phase(e, visit, ZL_PHASE_BACKWARD, zr_pass_backward, err));
@@ -272,26 +285,10 @@ static zl_status micro_step(zr_engine *e, zr_next_batch next, void *context, zl_
 static zl_status evaluate(zr_engine *e, zl_visit visit, zr_next_batch next, void *context,
                           zl_err *err)
 {
-    ZL_TRY(next(context, e->step, ZR_EVAL_BATCH, &e->batch, err));
+    ZL_TRY(take_batch(e, ZR_EVAL_BATCH, next, context, err));
     ZL_TRY(zr_batch_count(e, &e->eval_targets, err));
-    return run_phase(e, visit, ZL_PHASE_EVAL, zr_pass_eval, err);
-}
-
-/* Ranks may have different numbers of loss tokens here: nothing is divided before the end. */
-static zl_status collect_eval(const zr_engine *e, zr_step_result *out, zl_err *err)
-{
-    double loss = e->eval_loss;
-    double next_loss = e->eval_next_loss;
-    double targets = (double)e->eval_targets;
-    ZL_TRY(zr_comm_sum(e->options.comm, &loss, err));
-    ZL_TRY(zr_comm_sum(e->options.comm, &next_loss, err));
-    ZL_TRY(zr_comm_sum(e->options.comm, &targets, err));
-    if (!(targets > 0.0)) {
-        return zl_fail(err, ZL_E_INPUT,
-                       "the evaluation batch of step %" PRIu64 " has no loss token", e->step + 1);
-    }
-    out->eval_loss = loss / targets + next_loss / (double)zl_mul(e->net.dim.B, e->zero.ranks);
-    return ZL_OK;
+    ZL_TRY(run_phase(e, visit, ZL_PHASE_EVAL, zr_pass_eval, err));
+    return zr_news_share_eval(e, err);
 }
 
 static zl_status save(zr_engine *e, zl_err *err)
@@ -301,24 +298,10 @@ static zl_status save(zr_engine *e, zl_err *err)
     return zr_save_step(e->options.save, &e->zero, &position, err);
 }
 
-static zl_status collect(const zr_engine *e, zr_step_result *out, zl_err *err)
-{
-    double loss = e->loss;
-    double next_loss = e->next_loss;
-    ZL_TRY(zr_comm_sum(e->options.comm, &loss, err));
-    ZL_TRY(zr_comm_sum(e->options.comm, &next_loss, err));
-    out->loss = loss / zr_batch_targets(e) + next_loss / zr_batch_pairs(e);
-    out->grad_norm = e->grad_norm;
-    out->skipped = e->skipped;
-    return ZL_OK;
-}
-
 /* Micro-steps, step, publish. */
 static zl_status train(zr_engine *e, zl_visit visit, zr_next_batch next, void *context, zl_err *err)
 {
     const zl_run *run = e->options.run;
-    e->loss = 0.0;
-    e->next_loss = 0.0;
     for (e->micro = 0; e->micro < run->accumulation; e->micro++) {
         ZL_TRY(micro_step(e, next, context, err));
     }
@@ -335,18 +318,22 @@ zl_status zr_engine_step(zr_engine *e, zr_next_batch next, void *context, zr_ste
 {
     const zl_run *run = e->options.run;
     const zl_visit visit = is_cold(e) ? ZL_VISIT_COLD : ZL_VISIT_STEADY;
-    zr_step_result result = {.loss = 0.0};
+    zr_profile *profile = e->options.profile;
+    e->eval_loss = 0.0;
+    zr_profile_step_begin(profile, e->step + 1, e->step - e->begun >= zr_device_warm_up());
     ZL_TRY(train(e, visit, next, context, err));
-    ZL_TRY(collect(e, &result, err));
     if (run->eval) {
         ZL_TRY(evaluate(e, visit, next, context, err));
-        ZL_TRY(collect_eval(e, &result, err));
     }
     if (run->save) {
         ZL_TRY(run_phase(e, visit, ZL_PHASE_SAVE, save, err));
     }
+    ZL_TRY(zr_profile_step_end(profile, err));
     e->step++;
-    *out = result;
+    *out = (zr_step_result){.loss = e->loss,
+                            .grad_norm = e->grad_norm,
+                            .eval_loss = e->eval_loss,
+                            .skipped = e->skipped};
     return ZL_OK;
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "comm/comm.h"
+#include "device/profile.h"
 #include "track/track.h"
 #include "train/resume.h"
 #include "train/save.h"
@@ -25,14 +26,15 @@ typedef struct zr_engine_options {
     zr_comm *comm;     /* borrowed */
     uint64_t seed;
     double learning_rate, beta1, beta2, eps, weight_decay;
-    uint64_t warmup;   /* steps of linear learning-rate warm-up */
-    double loss_scale; /* first one of fp16-mixed; 0: 65536 */
-    zr_save *save;     /* borrowed; takes the checkpoints of a run that saves, else NULL */
-    zr_resume *resume; /* borrowed until zr_engine_new returns; NULL: a training begins */
+    uint64_t warmup;     /* steps of linear learning-rate warm-up */
+    double loss_scale;   /* first one of fp16-mixed; 0: 65536 */
+    zr_save *save;       /* borrowed; takes the checkpoints of a run that saves, else NULL */
+    zr_resume *resume;   /* borrowed until zr_engine_new returns; NULL: a training begins */
+    zr_profile *profile; /* borrowed; of the engine's steps; NULL: none */
 } zr_engine_options;
 
 /* Host memory with one micro-batch of this rank; filled by the callback. int32, shapes of the
- * schedule. */
+ * schedule. The memory of one call is not that of the next. */
 typedef struct zr_batch {
     int32_t *tokens;  /* (B,T) */
     int32_t *targets; /* (B,T), negative: no loss */
@@ -61,7 +63,8 @@ ZL_NODISCARD zl_status zr_engine_new(const zr_engine_options *options, zr_engine
 void zr_engine_free(zr_engine *engine);
 
 /* One optimizer step: A micro-steps, reduce, step, publish, eval, save, with their phase markers
- * and witness marks. */
+ * and witness marks. It waits for the device once, for the losses and the gradient's norm: when it
+ * returns, a device may still be updating. */
 ZL_NODISCARD zl_status zr_engine_step(zr_engine *engine, zr_next_batch next, void *context,
                                       zr_step_result *out, zl_err *err);
 

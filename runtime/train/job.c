@@ -2,6 +2,7 @@
 #include "train/job.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "zeroledger/bytes.h"
 #include "zeroledger/error.h"
 #include "zeroledger/text.h"
+#include "zeroledger/vocab.h"
 
 /* The third variable has to be there too, where the first two alone prove nothing. */
 static const struct variables {
@@ -26,6 +28,7 @@ static const struct variables {
     {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "SLURM_LOCALID"},
     /* a batch script has no step */
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "SLURM_LOCALID"},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", "SLURM_LOCALID"},
 };
 
 static bool number(const char *name, uint64_t *out)
@@ -94,4 +97,18 @@ zr_watch *zr_job_watch(const zr_job *job)
     void *const p = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     return p == MAP_FAILED ? &unseen : (zr_watch *)p + job->rank;
+}
+
+void zr_watch_words(uint32_t step, uint32_t beacon, char *text, size_t size)
+{
+    const uint32_t phase = (beacon & 255) - 1;
+    const uint32_t visit = beacon >> 8;
+    if (beacon == 0 || phase >= ZL_PHASE_COUNT || visit >= ZL_VISIT_COUNT) {
+        (void)snprintf(text, size, " before its first phase");
+    } else if (step == 0) {
+        (void)snprintf(text, size, " in %s", zl_phase_name((zl_phase)phase));
+    } else {
+        (void)snprintf(text, size, " in step %" PRIu32 ", %s (%s)", step,
+                       zl_phase_name((zl_phase)phase), zl_visit_name((zl_visit)visit));
+    }
 }

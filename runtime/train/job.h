@@ -10,6 +10,7 @@
 #define ZR_JOB_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct zr_job {
@@ -34,6 +35,9 @@ typedef struct zr_watch {
 /* Where the launcher says its watch is: "PID /proc/PID/fd/N"; the first number is -1 if ranks are
  * the launcher's own children. */
 #define ZR_WATCH_VARIABLE "ZR_WATCH"
+
+/* " in step 3, backward (steady)", from the words of a slot, as the end of a sentence. */
+void zr_watch_words(uint32_t step, uint32_t beacon, char *text, size_t size);
 
 /* This rank's slot; never NULL: without a launcher, a slot that nobody reads. */
 zr_watch *zr_job_watch(const zr_job *job);

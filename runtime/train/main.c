@@ -10,6 +10,8 @@
 
 #include "comm/comm.h"
 #include "device/device.h"
+#include "device/profile.h"
+#include "device/tick.h"
 #include "track/track.h"
 #include "train/become.h"
 #include "train/data.h"
@@ -33,11 +35,13 @@ typedef struct trainer {
     const zr_options *options;
     zr_job job;
     zr_watch *watch;
+    zr_activity activity;
     bool progress;
     zr_data data;
     zr_comm *comm;
     zr_track *track;
-    zr_save *save;   /* NULL: the run saves nothing */
+    zr_save *save; /* NULL: the run saves nothing */
+    zr_profile *profile;
     char root[4096]; /* of the checkpoints */
     zr_engine *engine;
     uint64_t first;         /* steps that were done before: 0 unless resumed */
@@ -49,13 +53,6 @@ typedef struct trainer {
 static bool reports(const trainer *t)
 {
     return t->job.rank == 0 || t->options->loopback;
-}
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static zr_data_options data_options(const zr_options *o, uint64_t rank)
@@ -115,7 +112,8 @@ static zl_status make_engine(trainer *t, zr_resume *resume, zl_err *err)
                                       .warmup = o->warmup,
                                       .loss_scale = o->loss_scale,
                                       .save = t->save,
-                                      .resume = resume};
+                                      .resume = resume,
+                                      .profile = t->profile};
     return zr_engine_new(&engine, &t->engine, err);
 }
 
@@ -153,6 +151,9 @@ static zl_status set_up(trainer *t, zl_err *err)
             .root = t->root, .keep = o->keep, .run = &o->run, .seed = o->seed, .comm = t->comm};
         ZL_TRY(zr_save_new(&save, &t->save, err));
     }
+    if (o->profile != NULL && reports(t)) {
+        ZL_TRY(zr_profile_new(o->profile, t->job.rank, &t->profile, err));
+    }
     return start_training(t, err);
 }
 
@@ -178,9 +179,10 @@ static zl_status train(trainer *t, zl_err *err)
         t->watch->step = (uint32_t)(i + 1);
         show_progress(t, i + 1);
         zr_track_peak_reset(t->track);
-        const double begin = seconds();
+        const double begin = zr_tick_now();
         ZL_TRY(zr_engine_step(t->engine, zr_data_next, &t->data, &record->result, err));
-        record->tokens_per_second = (double)tokens / (seconds() - begin);
+        record->seconds = zr_tick_now() - begin;
+        record->tokens_per_second = (double)tokens / record->seconds;
         record->live = zr_track_live(t->track);
         record->peak = zr_track_peak(t->track);
         if (reports(t)) {
@@ -188,7 +190,7 @@ static zl_status train(trainer *t, zl_err *err)
         }
     }
     show_progress(t, o->steps + 1);
-    return ZL_OK;
+    return zr_profile_finish(t->profile, err);
 }
 
 /* Memory that escaped the tracker makes a ledger worthless, so it is said aloud. */
@@ -234,6 +236,7 @@ static zl_status leave_results(trainer *t, zl_err *err)
     ZL_TRY(zr_track_export(t->track, t->ledger, err));
     t->ledger->run = o->run;
     t->ledger->rank = t->job.rank;
+    t->ledger->loopback = t->options->loopback;
     warn(t);
     ZL_TRY(zr_engine_hash(t->engine, &hash, err));
     ZL_TRY(leave_ledger(t, err));
@@ -243,8 +246,12 @@ static zl_status leave_results(trainer *t, zl_err *err)
                                   .first = t->first,
                                   .hash = hash,
                                   .late_growth = zr_track_late_growth(t->track),
-                                  .witness = &t->ledger->witness};
+                                  .witness = &t->ledger->witness,
+                                  .profile = t->profile};
         ZL_TRY(zr_report_save(&report, err));
+        if (t->profile != NULL && !o->quiet) {
+            ZL_TRY(zr_report_speed(&report, err));
+        }
     }
     return zr_comm_barrier(t->comm, err); /* success is everybody's */
 }
@@ -254,8 +261,12 @@ static zl_status join(trainer *t, zl_err *err)
 {
     const zr_job *const job = &t->job;
     ZL_TRY(zr_device_open(job->local, err));
-    return t->options->loopback ? zr_comm_new_loopback(job->rank, job->ranks, &t->comm, err)
-                                : zr_comm_new(job->rank, job->ranks, &t->comm, err);
+    ZL_TRY(t->options->loopback ? zr_comm_new_loopback(job->rank, job->ranks, &t->comm, err)
+                                : zr_comm_new(job->rank, job->ranks, &t->comm, err));
+    t->activity = (zr_activity){
+        .step = &t->watch->step, .beacon = &t->watch->beacon, .words = zr_watch_words};
+    zr_comm_show(t->comm, &t->activity);
+    return ZL_OK;
 }
 
 static zl_status run_rank(const zr_options *options, zr_job job, zl_err *err)
@@ -289,6 +300,7 @@ static zl_status run_rank(const zr_options *options, zr_job job, zl_err *err)
     free(t.record);
     zr_data_release(&t.data);
     zr_comm_free(t.comm);
+    zr_profile_free(t.profile);
     return ZL_OK;
 }
 

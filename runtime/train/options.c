@@ -29,6 +29,7 @@ enum {
     KEY_KEEP,
     KEY_RESUME,
     KEY_OUT,
+    KEY_PROFILE,
     KEY_CAP,
     KEY_POISON,
     KEY_QUIET,
@@ -62,6 +63,10 @@ static const struct argp_option own_options[] = {
      3},
     {NULL, 0, NULL, 0, "Measuring and output:", 4},
     {"out", KEY_OUT, "DIR", 0, "write DIR/ledger.rank<R>.json of every rank and DIR/train.json", 4},
+    {"profile", KEY_PROFILE, "FILE", 0,
+     "write where the time of every step of rank 0 goes, for Perfetto, and a summary to standard "
+     "error",
+     4},
     {"cap", KEY_CAP, "BYTES", 0, "most bytes that buffers may take, e.g. 24GiB", 4},
     {"poison", KEY_POISON, NULL, 0, "fill buffers with NaN and refuse those freed untouched", 4},
     {"loopback", KEY_LOOPBACK, "R", 0,
@@ -171,6 +176,9 @@ static zl_status set_own(zr_options *o, int key, const char *arg, zl_err *err)
         return ZL_OK;
     case KEY_OUT:
         o->out = arg;
+        return ZL_OK;
+    case KEY_PROFILE:
+        o->profile = arg;
         return ZL_OK;
     case KEY_CAP:
         ZL_TRY(zl_parse_bytes("--cap", arg, &o->cap, err));

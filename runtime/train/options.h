@@ -28,11 +28,12 @@ typedef struct zr_options {
     uint64_t warmup;
     double loss_scale; /* first one of fp16-mixed; 0: the usual one */
     const char
-        *checkpoint;    /* folder of the checkpoints of a run that saves; NULL: OUT/checkpoint */
-    uint64_t keep;      /* how many stay */
-    const char *resume; /* folder to go on from; NULL: a training begins */
-    const char *out;    /* folder for results; NULL: none are written */
-    uint64_t cap;       /* 0: none */
+        *checkpoint;     /* folder of the checkpoints of a run that saves; NULL: OUT/checkpoint */
+    uint64_t keep;       /* how many stay */
+    const char *resume;  /* folder to go on from; NULL: a training begins */
+    const char *out;     /* folder for results; NULL: none are written */
+    const char *profile; /* file for where the time goes; NULL: none is written */
+    uint64_t cap;        /* 0: none */
     bool poison;
     bool quiet;
     bool loopback; /* only rank loopback_rank of the run's ranks, without the others */

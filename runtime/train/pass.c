@@ -19,7 +19,7 @@ static zl_status arrive(zr_net *net, zl_buf buf, const int32_t *ids, uint64_t co
 {
     const uint64_t bytes = ZR_IDS(count);
     ZL_TRY(zr_take(net, &net->pass, buf, bytes, err));
-    return zr_did(zr_copy_in(zr_ptr(&net->pass, buf), ids, bytes, net->stream), "copy_in", err);
+    return zr_stage_in(zr_ptr(&net->pass, buf), ids, bytes, net->stream, err);
 }
 
 static zl_status batch_arrives(zr_engine *e, zl_err *err)
@@ -37,13 +37,19 @@ static zl_status batch_arrives(zr_engine *e, zl_err *err)
     if (model->pooler) {
         ZL_TRY(arrive(net, ZL_BUF_INPUT_NEXT, batch->next, d->B, err));
     }
-    return ZL_OK;
+    return zr_batch_sent(e, err);
 }
 
 static zl_status use(zr_engine *e, uint64_t u, bool upwards, zl_err *err)
 {
     ZL_TRY(zr_gather_use(&e->zero, u, err));
     return zr_gather_ahead(&e->zero, u, upwards, err);
+}
+
+static zl_status embed_forward(zr_engine *e, zl_err *err)
+{
+    ZL_TRY(use(e, 0, true, err));
+    return e->net.family->embed_forward(&e->net, err);
 }
 
 /* Full recompute keeps only the residual that entered the block. */
@@ -78,37 +84,26 @@ static zl_status head_forward(zr_engine *e, zl_err *err)
     return e->net.family->head_forward(&e->net, err);
 }
 
-/* Adds the sums that the head left in const.scalars. */
-static zl_status add_losses(const zr_engine *e, double *loss, double *next_loss, zl_err *err)
-{
-    double sum[2];
-    ZL_TRY(
-        zr_did(zr_copy_out(sum, zr_scalar_at(&e->net, ZR_SCALAR_LOSS), sizeof sum, e->net.stream),
-               "copy_out", err));
-    *loss += sum[0];
-    *next_loss += sum[1];
-    return ZL_OK;
-}
-
 zl_status zr_pass_forward(zr_engine *e, zl_err *err)
 {
     zr_net *net = &e->net;
     net->loss_scale = (float)(e->scale.value / zr_batch_targets(e));
     net->next_scale = (float)(e->scale.value / zr_batch_pairs(e));
     ZL_TRY(batch_arrives(e, err));
-    ZL_TRY(use(e, 0, true, err));
-    ZL_TRY(net->family->embed_forward(net, err));
+    zr_profile_begin_both(e->options.profile, "embedding", ZR_NO_NUMBER);
+    ZL_TRY(zr_profile_end_both(e->options.profile, embed_forward(e, err)));
     for (uint64_t l = 0; l < net->dim.L; l++) {
-        ZL_TRY(block_forward(e, l, err));
+        zr_profile_begin_both(e->options.profile, "block", l);
+        ZL_TRY(zr_profile_end_both(e->options.profile, block_forward(e, l, err)));
     }
-    ZL_TRY(head_forward(e, err));
-    return add_losses(e, &e->loss, &e->next_loss, err);
+    zr_profile_begin_both(e->options.profile, "head", ZR_NO_NUMBER);
+    ZL_TRY(zr_profile_end_both(e->options.profile, head_forward(e, err)));
+    return zr_news_losses(e, e->micro, err);
 }
 
 static zl_status eval_embed(zr_engine *e, zl_err *err)
 {
-    ZL_TRY(use(e, 0, true, err));
-    ZL_TRY(e->net.family->embed_forward(&e->net, err));
+    ZL_TRY(embed_forward(e, err));
     zr_drop(&e->net, &e->net.pass, ZL_BUF_ACT_EMBED);
     zr_drop(&e->net, &e->net.pass, ZL_BUF_ACT_EMBED_STATS);
     return ZL_OK;
@@ -130,23 +125,24 @@ static zl_status eval_head(zr_engine *e, zl_err *err)
     ZL_TRY(e->net.family->head_forward(&e->net, err));
     zr_drop_all(&e->net, zr_head_scope(&e->net));
     zr_drop_all(&e->net, &e->net.pass);
-    return add_losses(e, &e->eval_loss, &e->eval_next_loss, err);
+    return zr_news_losses(e, e->options.run->accumulation, err);
 }
 
 static zl_status eval_all(zr_engine *e, zl_err *err)
 {
     ZL_TRY(batch_arrives(e, err));
-    ZL_TRY(eval_embed(e, err));
+    zr_profile_begin_both(e->options.profile, "embedding", ZR_NO_NUMBER);
+    ZL_TRY(zr_profile_end_both(e->options.profile, eval_embed(e, err)));
     for (uint64_t l = 0; l < e->net.dim.L; l++) {
-        ZL_TRY(eval_block(e, l, err));
+        zr_profile_begin_both(e->options.profile, "block", l);
+        ZL_TRY(zr_profile_end_both(e->options.profile, eval_block(e, l, err)));
     }
-    return eval_head(e, err);
+    zr_profile_begin_both(e->options.profile, "head", ZR_NO_NUMBER);
+    return zr_profile_end_both(e->options.profile, eval_head(e, err));
 }
 
 zl_status zr_pass_eval(zr_engine *e, zl_err *err)
 {
-    e->eval_loss = 0.0;
-    e->eval_next_loss = 0.0;
     e->net.eval = true;
     const zl_status status = eval_all(e, err);
     e->net.eval = false;
@@ -185,7 +181,7 @@ static zl_status block_backward(zr_engine *e, uint64_t l, zl_err *err)
     ZL_TRY(use(e, u, false, err));
     ZL_TRY(zr_grad_acquire(&e->zero, u, first_micro(e), err));
     if (e->options.run->recompute == ZL_RECOMPUTE_FULL) {
-        ZL_TRY(family->block_again(&e->net, l, err));
+        ZL_TRY(ZR_TIMED(e->options.profile, "recompute", family->block_again(&e->net, l, err)));
     }
     ZL_TRY(family->block_backward(&e->net, l, err));
     free_block(&e->net, l);
@@ -204,9 +200,12 @@ static zl_status embed_backward(zr_engine *e, zl_err *err)
 
 zl_status zr_pass_backward(zr_engine *e, zl_err *err)
 {
-    ZL_TRY(head_backward(e, err));
+    zr_profile_begin_both(e->options.profile, "head", ZR_NO_NUMBER);
+    ZL_TRY(zr_profile_end_both(e->options.profile, head_backward(e, err)));
     for (uint64_t l = e->net.dim.L; l > 0; l--) {
-        ZL_TRY(block_backward(e, l - 1, err));
+        zr_profile_begin_both(e->options.profile, "block", l - 1);
+        ZL_TRY(zr_profile_end_both(e->options.profile, block_backward(e, l - 1, err)));
     }
-    return embed_backward(e, err);
+    zr_profile_begin_both(e->options.profile, "embedding", ZR_NO_NUMBER);
+    return zr_profile_end_both(e->options.profile, embed_backward(e, err));
 }

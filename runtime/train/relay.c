@@ -218,16 +218,7 @@ static void whereabouts(const zr_relay *relay, uint64_t rank, char *text, size_t
     }
     const uint32_t beacon = relay->watch[rank].beacon;
     const uint32_t step = relay->watch[rank].step;
-    const uint32_t phase = (beacon & 255) - 1;
-    const uint32_t visit = beacon >> 8;
-    if (beacon == 0 || phase >= ZL_PHASE_COUNT || visit >= ZL_VISIT_COUNT) {
-        (void)snprintf(text, size, " before its first phase");
-    } else if (step == 0) {
-        (void)snprintf(text, size, " in %s", zl_phase_name((zl_phase)phase));
-    } else {
-        (void)snprintf(text, size, " in step %" PRIu32 ", %s (%s)", step,
-                       zl_phase_name((zl_phase)phase), zl_visit_name((zl_visit)visit));
-    }
+    zr_watch_words(step, beacon, text, size);
 }
 
 static zl_status dead(const zr_relay *relay, zl_err *err)

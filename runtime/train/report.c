@@ -12,6 +12,7 @@
 
 #include "device/device.h"
 #include "train/machine.h"
+#include "train/speed.h"
 #include "zeroledger/json.h"
 #include "zeroledger/text.h"
 #include "zeroledger/version.h"
@@ -130,12 +131,115 @@ static void put_steps(zl_json_writer *w, const zr_report *report)
         if (report->options->run.eval) {
             put_finite(w, "eval_loss", record->result.eval_loss);
         }
+        zl_json_put_real(w, "seconds", record->seconds);
         put_finite(w, "tokens_per_second", record->tokens_per_second);
         zl_json_put_u64(w, "live", record->live);
         zl_json_put_u64(w, "peak", record->peak);
         zl_json_end(w);
     }
     zl_json_end(w);
+}
+
+/* The steps of this process. */
+static zl_status find_speed(const zr_report *report, zr_speed *out, zl_err *err)
+{
+    const size_t steps = (size_t)(report->options->steps - report->first);
+    double *const seconds = calloc(steps + 1, sizeof *seconds);
+    if (seconds == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory for the times of %zu steps", steps);
+    }
+    for (size_t i = 0; i < steps; i++) {
+        seconds[i] = report->step[report->first + i].seconds;
+    }
+    const zl_status status = zr_speed_find(&report->options->run, seconds, steps, out, err);
+    free(seconds);
+    return status;
+}
+
+/* 0 stands for what nobody knows. */
+static void put_known(zl_json_writer *w, const char *key, double value)
+{
+    if (value > 0.0) {
+        put_finite(w, key, value);
+    } else {
+        zl_json_put_null(w, key);
+    }
+}
+
+static void put_speed(zl_json_writer *w, const zr_speed *speed)
+{
+    zl_json_begin_object(w, "speed");
+    zl_json_put_u64(w, "warm_up_steps", speed->warm_up);
+    zl_json_put_real(w, "step_seconds", speed->seconds);
+    zl_json_put_real(w, "tokens_per_second", speed->tokens_per_second);
+    zl_json_put_u64(w, "operations_per_token", speed->operations);
+    zl_json_put_real(w, "operations_per_second", speed->rate);
+    put_known(w, "peak_operations_per_second", speed->peak_rate);
+    put_known(w, "utilization", speed->utilization);
+    zl_json_end(w);
+}
+
+/* Of this rank: the most that buffers took in any step, and what all of the device's users took at
+ * the end, when nothing has been given back. */
+static void put_memory(zl_json_writer *w, const zr_report *report)
+{
+    const uint64_t used = zr_device_in_use();
+    uint64_t peak = 0;
+    for (uint64_t i = report->first; i < report->options->steps; i++) {
+        peak = report->step[i].peak > peak ? report->step[i].peak : peak;
+    }
+    zl_json_begin_object(w, "memory");
+    zl_json_put_u64(w, "peak_granted", peak);
+    if (used > 0) {
+        zl_json_put_u64(w, "device_used", used);
+    } else {
+        zl_json_put_null(w, "device_used");
+    }
+    zl_json_end(w);
+}
+
+/* What decides speed and memory, so that a table needs no other file. */
+static void put_settings(zl_json_writer *w, const zl_run *run)
+{
+    zl_json_put_string(w, "precision", zl_precision_name(run->precision));
+    zl_json_put_string(w, "grad_dtype", zl_grad_dtype_name(run->grad_dtype));
+    zl_json_put_string(w, "recompute", zl_recompute_name(run->recompute));
+}
+
+static void put_profile(zl_json_writer *w, const zr_report *report)
+{
+    zr_profile_sum sum;
+    if (report->profile == NULL) {
+        return;
+    }
+    zl_json_begin_array(w, "profile");
+    for (uint64_t i = 0; zr_profile_sum_at(report->profile, i, &sum); i++) {
+        zl_json_begin_object(w, NULL);
+        zl_json_put_string(w, "track", zr_profile_track_name(sum.track));
+        zl_json_put_u64(w, "depth", sum.depth);
+        zl_json_put_string(w, "region", sum.name);
+        zl_json_put_u64(w, "count", sum.count);
+        zl_json_put_real(w, "seconds", sum.seconds);
+        zl_json_put_real(w, "share", sum.share);
+        zl_json_end(w);
+    }
+    zl_json_end(w);
+}
+
+zl_status zr_report_speed(const zr_report *report, zl_err *err)
+{
+    zr_speed speed = {.seconds = 0.0};
+    ZL_TRY(find_speed(report, &speed, err));
+    zr_profile_show(report->profile, stderr);
+    (void)fprintf(stderr, "%.1f tokens/s, %.3f ms a step, %.3f GFLOP a token, %.2f TFLOP/s a rank",
+                  speed.tokens_per_second, 1e3 * speed.seconds, 1e-9 * (double)speed.operations,
+                  1e-12 * speed.rate);
+    if (speed.peak_rate > 0.0) {
+        (void)fprintf(stderr, ": MFU %.1f%% of %.1f", 100.0 * speed.utilization,
+                      1e-12 * speed.peak_rate);
+    }
+    (void)fputc('\n', stderr);
+    return ZL_OK;
 }
 
 static void put_witness(zl_json_writer *w, const zr_report *report)
@@ -189,7 +293,7 @@ static void put_resumed(zl_json_writer *w, const zr_report *report)
     zl_json_end(w);
 }
 
-static void put_all(zl_json_writer *w, const zr_report *report)
+static void put_all(zl_json_writer *w, const zr_report *report, const zr_speed *speed)
 {
     const zr_options *const options = report->options;
     char id[ZL_RUN_ID_SIZE];
@@ -204,11 +308,15 @@ static void put_all(zl_json_writer *w, const zr_report *report)
     zl_json_put_real(w, "learning_rate", options->learning_rate);
     zl_json_put_real(w, "weight_decay", options->weight_decay);
     zl_json_put_u64(w, "warmup", options->warmup);
+    put_settings(w, &options->run);
     if (options->loopback) {
         zl_json_put_u64(w, "loopback", options->loopback_rank); /* losses mean nothing */
     }
     put_resumed(w, report);
     put_steps(w, report);
+    put_speed(w, speed);
+    put_memory(w, report);
+    put_profile(w, report);
     (void)snprintf(text, sizeof(text), "%016" PRIx64, report->hash);
     zl_json_put_string(w, "parameter_hash", text);
     put_witness(w, report);
@@ -220,11 +328,13 @@ zl_status zr_report_save(const zr_report *report, zl_err *err)
 {
     const zr_options *const options = report->options;
     const bool to_stdout = options->format == ZR_FORMAT_JSON && !options->quiet;
+    zr_speed speed = {.seconds = 0.0};
+    ZL_TRY(find_speed(report, &speed, err));
     zl_json_writer *const w = zl_json_writer_new();
     if (w == NULL) {
         return zl_fail(err, ZL_E_RESOURCE, "out of memory for train.json");
     }
-    put_all(w, report);
+    put_all(w, report, &speed);
     zl_status status = ZL_OK;
     if (options->out != NULL) {
         char path[4096];

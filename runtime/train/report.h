@@ -12,6 +12,7 @@
 
 typedef struct zr_step_record {
     zr_step_result result;
+    double seconds;
     double tokens_per_second; /* of all ranks */
     uint64_t live;            /* granted bytes after the step */
     uint64_t peak;            /* granted bytes within it */
@@ -24,6 +25,7 @@ typedef struct zr_report {
     uint64_t hash;              /* of the parameters */
     uint64_t late_growth;       /* zr_track_late_growth */
     const zl_witness *witness;
+    const zr_profile *profile; /* finished; NULL: none */
 } zr_report;
 
 /* Heading, and the line of step number `index` (from 0), in the format of the options; nothing if
@@ -31,6 +33,9 @@ typedef struct zr_report {
 ZL_NODISCARD zl_status zr_report_begin(const zr_options *options, zl_err *err);
 ZL_NODISCARD zl_status zr_report_step(const zr_options *options, uint64_t index,
                                       const zr_step_record *record, zl_err *err);
+
+/* On standard error, for people: the sums of the profile, if there is one, and the speed. */
+ZL_NODISCARD zl_status zr_report_speed(const zr_report *report, zl_err *err);
 
 /* train.json into the folder of the options, if there is one, and to standard output if the format
  * is JSON. */

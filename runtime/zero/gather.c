@@ -29,7 +29,7 @@ static zl_status gather_source(zr_zero *zero, uint64_t u, zr_slot *slot, const v
         .dst = slot->input.ptr,
         .src = store->master.ptr,
     };
-    ZL_TRY(zr_did(zr_cast(&cast, zero->stream), "cast", err));
+    ZL_TRY(zr_did(ZR_TIMED(zero->profile, "cast", zr_cast(&cast, zero->stream)), "cast", err));
     *out = slot->input.ptr;
     return ZL_OK;
 }
@@ -58,6 +58,7 @@ static zl_status issue(zr_zero *zero, uint64_t u, zl_err *err)
     ZL_TRY(finish(zero, slot, err)); /* of a unit that nobody used: its input is about to go */
     const void *piece = NULL;
     ZL_TRY(gather_source(zero, u, slot, &piece, err));
+    zr_comm_label(zero->comm, "gather", u);
     ZL_TRY(zr_comm_all_gather(zero->comm, piece, slot->mem.ptr,
                               ZR_SHAPE(zero->dtype, store->unit->shard), err));
     slot->holds = u;
@@ -67,10 +68,18 @@ static zl_status issue(zr_zero *zero, uint64_t u, zl_err *err)
     return ZL_OK;
 }
 
+/* The next forward begins while later units are still on their way. */
+static zl_status arrive(zr_zero *zero, uint64_t u, zl_err *err)
+{
+    const uint64_t published = zero->store[u].published;
+    zero->store[u].published = 0;
+    return published == 0 ? ZL_OK : zr_comm_wait_for(zero->comm, published, err);
+}
+
 zl_status zr_gather_use(zr_zero *zero, uint64_t u, zl_err *err)
 {
     if (zero->run->stage < 3) {
-        return ZL_OK;
+        return arrive(zero, u, err);
     }
     ZL_TRY(issue(zero, u, err));
     return finish(zero, slot_of(zero, u), err);
@@ -106,11 +115,13 @@ void zr_gather_forget(zr_zero *zero)
 zl_status zr_gather_publish(zr_zero *zero, zl_err *err)
 {
     for (uint64_t u = 0; u < zero->units; u++) {
-        const zr_store *store = &zero->store[u];
+        zr_store *store = &zero->store[u];
         const uint64_t shard = store->unit->shard;
         void *own = zr_zero_at(store->param.ptr, zl_mul(zero->rank, shard), zero->dtype);
+        zr_comm_label(zero->comm, "publish", u);
         ZL_TRY(zr_comm_all_gather(zero->comm, own, store->param.ptr, ZR_SHAPE(zero->dtype, shard),
                                   err));
+        store->published = zr_comm_issued(zero->comm);
     }
-    return zr_comm_wait(zero->comm, err);
+    return ZL_OK;
 }

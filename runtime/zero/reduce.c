@@ -19,7 +19,9 @@ static zr_slot *slot_of(const zr_zero *zero, uint64_t u)
 
 static zl_status zero_out(const zr_zero *zero, void *grad, uint64_t count, zl_err *err)
 {
-    return zr_did(zr_fill(grad, count, zero->gdtype, 0.0F, zero->stream), "fill", err);
+    return zr_did(ZR_TIMED(zero->profile, "clear gradient",
+                           zr_fill(grad, count, zero->gdtype, 0.0F, zero->stream)),
+                  "fill", err);
 }
 
 static zl_status land(zr_zero *zero, zr_slot *slot, zl_err *err)
@@ -37,7 +39,7 @@ static zl_status land(zr_zero *zero, zr_slot *slot, zl_err *err)
         .dst = store->grad.ptr,
         .src = store->landing.ptr,
     };
-    ZL_TRY(zr_did(zr_add(&sum, zero->stream), "add", err));
+    ZL_TRY(zr_did(ZR_TIMED(zero->profile, "add gradient", zr_add(&sum, zero->stream)), "add", err));
     zr_free(zero->track, &store->landing);
     return ZL_OK;
 }
@@ -69,8 +71,10 @@ static zl_status reduce_in_place(zr_zero *zero, uint64_t u, zl_err *err)
     const zr_store *store = &zero->store[u];
     const uint64_t shard = store->unit->shard;
     void *own = zr_grad_shard(zero, u);
+    zr_comm_label(zero->comm, "reduce", u);
     ZL_TRY(zr_comm_reduce_scatter(zero->comm, store->grad.ptr, own, shard, zero->gdtype, err));
     if (zero->run->stage == 0) {
+        zr_comm_label(zero->comm, "spread", u);
         ZL_TRY(zr_comm_all_gather(zero->comm, own, store->grad.ptr, ZR_SHAPE(zero->gdtype, shard),
                                   err));
     }
@@ -100,6 +104,7 @@ zl_status zr_grad_issue(zr_zero *zero, uint64_t u, bool first, bool last, zl_err
         ZL_TRY(zr_alloc(zero->track, ZL_BUF_REDUCE_LANDING, ZR_SHAPE(zero->gdtype, unit->shard),
                         target, err));
     }
+    zr_comm_label(zero->comm, "reduce", u);
     ZL_TRY(zr_comm_reduce_scatter(zero->comm, slot->mem.ptr, target->ptr, unit->shard, zero->gdtype,
                                   err));
     slot->holds = u;

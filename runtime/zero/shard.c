@@ -31,6 +31,7 @@ static zl_dtype compute_type(zl_precision precision)
         return ZL_BF16;
     case ZL_PRECISION_FP16_MIXED:
         return ZL_F16;
+    case ZL_PRECISION_BF16_AUTOCAST: /* not native */
     case ZL_PRECISION_COUNT:
         break;
     }

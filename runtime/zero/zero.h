@@ -32,6 +32,8 @@ typedef struct zr_store {
     zr_mem landing;
     zr_mem exp_avg;
     zr_mem exp_avg_sq;
+    uint64_t
+        published;  /* number of the operation that spreads its update; 0: nothing to wait for */
     void *weights;  /* the whole unit in the compute type; NULL while it is not gathered */
     void *dweights; /* the whole unit's gradient; NULL while it is not acquired */
 } zr_store;
@@ -51,10 +53,11 @@ typedef struct zr_zero {
     zr_track *track;
     zr_comm *comm;
     zr_stream *stream;
-    zl_dtype dtype;  /* compute */
-    zl_dtype gdtype; /* gradient */
-    zl_dtype sdtype; /* state */
-    bool master;     /* fp32 master weights exist */
+    zr_profile *profile; /* borrowed; NULL: none */
+    zl_dtype dtype;      /* compute */
+    zl_dtype gdtype;     /* gradient */
+    zl_dtype sdtype;     /* state */
+    bool master;         /* fp32 master weights exist */
     uint64_t rank;
     uint64_t ranks;
     uint64_t seed;
@@ -91,13 +94,15 @@ typedef struct zr_range {
 } zr_range;
 zr_range zr_zero_owned(const zr_zero *zero, uint64_t u);
 
-/* Stages 0 to 2: the unit is there. Stage 3: gathers it unless its slot holds it, and waits. */
+/* Stages 0 to 2: the unit is there, once its update has arrived. Stage 3: gathers it unless its
+ * slot holds it, and waits. */
 ZL_NODISCARD zl_status zr_gather_use(zr_zero *zero, uint64_t u, zl_err *err);
 /* Stage 3: issues the gathers of the next W units upwards, or downwards to the first block. */
 ZL_NODISCARD zl_status zr_gather_ahead(zr_zero *zero, uint64_t u, bool upwards, zl_err *err);
 /* The parameters have changed: slots hold nothing any more. */
 void zr_gather_forget(zr_zero *zero);
-/* Stages 1, 2: all-gather of the updated units in place. */
+/* Stages 1, 2: issues the all-gather of the updated units in place; zr_gather_use waits for each.
+ */
 ZL_NODISCARD zl_status zr_gather_publish(zr_zero *zero, zl_err *err);
 
 /* Memory for the gradient of unit u, zeroed in its first use of a step (stages 0, 1) or micro-step.

@@ -100,6 +100,12 @@ zl_status zr_lane_wait(zr_lane *lane, uint64_t number, zl_err *err)
                          "cudaStreamWaitEvent", err);
 }
 
+void zr_lane_profile(const zr_lane *lane, zr_profile *profile)
+{
+    zr_profile_queue(profile, ZR_PROFILE_COMPUTE, lane->compute->queue);
+    zr_profile_queue(profile, ZR_PROFILE_COMM, lane->queue);
+}
+
 zl_status zr_lane_copy(zr_lane *lane, void *to, const void *from, uint64_t bytes, zl_err *err)
 {
     return zr_lane_check(

@@ -8,14 +8,14 @@
 
 #include "comm/cuda/functions.h"
 #include "comm/cuda/lane.h"
-#include "comm/cuda/meeting.h"
 #include "comm/transport.h"
 #include "zeroledger/bytes.h"
 
 typedef struct nccl_state {
     const zr_nccl *nccl;
     ncclComm_t comm;
-    double *value; /* (N) */
+    double *value;       /* (N) */
+    zr_meeting *meeting; /* NULL: the launcher watches */
 } nccl_state;
 
 static zl_status check(const nccl_state *state, ncclResult_t result, const char *what, zl_err *err)
@@ -93,7 +93,6 @@ static zl_status exchange_piece(zr_comm *comm, unsigned char *table, uint64_t by
     const cudaStream_t queue = zr_lane_queue(comm->lane);
     unsigned char *const own = (unsigned char *)comm->scratch + zl_mul(comm->rank, part);
     const unsigned char *const word = table + zl_mul(comm->rank, bytes) + begin;
-    ZL_TRY(zr_lane_begin(comm->lane, err));
     ZL_TRY(zr_lane_check(cudaMemcpyAsync(own, word, (size_t)part, cudaMemcpyHostToDevice, queue),
                          "cudaMemcpyAsync", err));
     ZL_TRY(nccl_all_gather(comm, own, comm->scratch, part, err));
@@ -139,11 +138,22 @@ static zl_status nccl_barrier(zr_comm *comm, zl_err *err)
     return nccl_sum(comm, &nothing, err);
 }
 
+static void nccl_show(zr_comm *comm, const zr_activity *activity)
+{
+    const nccl_state *const state = comm->state;
+    zr_meeting_show(state->meeting, activity);
+}
+
+static zl_status nccl_check(const zr_comm *comm, zl_err *err)
+{
+    return queued(comm->state, ncclSuccess, "communication", err);
+}
+
 /* Kernels of ours that wait for other ranks end too. */
 static void nccl_stop(zr_comm *comm, int code)
 {
     const nccl_state *const state = comm->state;
-    (void)code;
+    zr_meeting_fail(state->meeting, code);
     (void)state->nccl->CommAbort(state->comm);
 }
 
@@ -151,6 +161,7 @@ static void nccl_release(zr_comm *comm)
 {
     nccl_state *const state = comm->state;
     (void)state->nccl->CommDestroy(state->comm);
+    zr_meeting_leave(state->meeting);
     free(state->value);
     free(state);
 }
@@ -162,11 +173,15 @@ static zl_status join(const zr_comm *comm, nccl_state *state, zl_err *err)
     if (comm->rank == 0) {
         ZL_TRY(check(state, state->nccl->GetUniqueId(&id), "ncclGetUniqueId", err));
     }
-    ZL_TRY(zr_meet(comm->rank, comm->ranks, &id, sizeof id, err));
+    ZL_TRY(zr_meet(comm->rank, comm->ranks, &id, sizeof id, &state->meeting, err));
     const ncclResult_t result =
         state->nccl->CommInitRank(&state->comm, (int)comm->ranks, id, (int)comm->rank);
     (void)cudaGetLastError();
-    return check(state, result, "ncclCommInitRank", err);
+    const zl_status status = check(state, result, "ncclCommInitRank", err);
+    if (status != ZL_OK) {
+        zr_meeting_fail(state->meeting, (int)status);
+    }
+    return status;
 }
 
 zl_status zr_comm_open_ranks(zr_comm *comm, zl_err *err)
@@ -178,6 +193,8 @@ zl_status zr_comm_open_ranks(zr_comm *comm, zl_err *err)
         .exchange = nccl_exchange,
         .sum = nccl_sum,
         .barrier = nccl_barrier,
+        .check = nccl_check,
+        .show = nccl_show,
         .stop = nccl_stop,
     };
     if (comm->ranks > INT_MAX) {
@@ -200,6 +217,13 @@ zl_status zr_comm_open_ranks(zr_comm *comm, zl_err *err)
     comm->transport = &transport;
     comm->state = state;
     return ZL_OK;
+}
+
+void zr_comm_decline(uint64_t rank, uint64_t ranks, zl_status status)
+{
+    if (ranks > 1) {
+        zr_meeting_decline(rank, ranks, (int)status);
+    }
 }
 
 zl_status zr_comm_can_join(zl_err *err)

@@ -91,6 +91,11 @@ bool zr_device_witnessed(uint64_t step)
     return step < witnessed_steps;
 }
 
+uint64_t zr_device_warm_up(void)
+{
+    return witnessed_steps;
+}
+
 uint64_t zr_device_outside_limit(void)
 {
     return (uint64_t)4 << 20; /* modules loaded at first use */
@@ -108,6 +113,40 @@ static void gpu_name(char *text, size_t size)
     const bool known = cudaGetDevice(&device) == cudaSuccess &&
                        cudaGetDeviceProperties(&properties, device) == cudaSuccess;
     (void)snprintf(text, size, "%s", known ? properties.name : "unknown");
+}
+
+/* Dense bf16 with sums in fp32, in 10^12 operations per second, from the vendor's data sheets; the
+ * first name that is part of the device's own. Boards of one name that are slower come first. */
+static const struct rate {
+    const char *name;
+    double tera;
+} rates[] = {
+    {"B200", 2250.0},     {"B300", 2250.0},        {"GH200", 989.4},     {"H200", 989.4},
+    {"H100 PCIe", 756.0}, {"H100 NVL", 835.0},     {"H100", 989.4},      {"H800", 989.4},
+    {"H20", 148.0},       {"A100", 312.0},         {"A800", 312.0},      {"A40", 149.7},
+    {"A30", 165.0},       {"A10", 125.0},          {"L40S", 362.0},      {"L40", 181.0},
+    {"L4", 121.0},        {"RTX 6000 Ada", 364.2}, {"RTX A6000", 154.8}, {"RTX 5090", 209.5},
+    {"RTX 4090", 165.2},  {"RTX 3090", 71.0},
+};
+
+double zr_device_peak_rate(void)
+{
+    const double tera = 1e12;
+    char name[256];
+    gpu_name(name, sizeof name);
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        if (strstr(name, rates[i].name) != NULL) {
+            return tera * rates[i].tera;
+        }
+    }
+    return 0.0;
+}
+
+uint64_t zr_device_in_use(void)
+{
+    size_t available = 0;
+    size_t total = 0;
+    return cudaMemGetInfo(&available, &total) == cudaSuccess ? (uint64_t)total - available : 0;
 }
 
 /* "580.159.04" from the kernel module; "CUDA 13.0" where it is out of sight. */

@@ -2,6 +2,8 @@
 #include "track/memory.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,6 +41,12 @@ uint64_t zr_memory_available(void)
         return UINT64_MAX;
     }
     return zl_mul(strtoull(line + sizeof(key) - 1, NULL, 10), 1024); /* the file says kB: KiB */
+}
+
+void zr_memory_shortage(const zr_memory *memory, char *text, size_t size)
+{
+    (void)memory;
+    (void)snprintf(text, size, "%" PRIu64 " available on this machine", zr_memory_available());
 }
 
 static uint64_t machine_memory(void)

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/cuda/meeting.h"
+#include "comm/meeting.h"
 #include "device/device.h"
 #include "train/relay.h"
 
