@@ -6,12 +6,12 @@ if(NOT TARGET zr_cuda)
 endif()
 get_target_property(sources zr SOURCES)
 list(FILTER sources EXCLUDE REGEX "/host/|/track/witness\\.c$|/comm/comm_(mpi|none)\\.c$|/train/(launch|mpirun)\\.c$")
-foreach(name IN ITEMS comm/cuda/lane device/cuda/device net/cuda/work track/cuda/memory track/cuda/witness
+foreach(name IN ITEMS comm/cuda/lane device/cuda/device device/cuda/stage device/cuda/tick net/cuda/work track/cuda/memory track/cuda/witness
     train/cuda/launch)
   list(APPEND sources "${CMAKE_CURRENT_SOURCE_DIR}/${name}.c")
 endforeach()
 if(ZL_HAVE_NCCL)
-  foreach(name IN ITEMS library meeting nccl)
+  foreach(name IN ITEMS library nccl)
     list(APPEND sources "${CMAKE_CURRENT_SOURCE_DIR}/comm/cuda/${name}.c")
   endforeach()
 else()
@@ -22,7 +22,7 @@ add_library(zr_gpu STATIC ${sources} $<TARGET_OBJECTS:zr_cuda>)
 target_include_directories(zr_gpu PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
 target_compile_definitions(zr_gpu PRIVATE $<TARGET_PROPERTY:zr,COMPILE_DEFINITIONS>)
 target_link_libraries(zr_gpu PRIVATE zl_flags
-  PUBLIC zl_base CUDA::cudart_static CUDA::cublasLt m ${CMAKE_DL_LIBS})
+  PUBLIC zl_base CUDA::cudart_static CUDA::cublasLt Threads::Threads m ${CMAKE_DL_LIBS})
 if(ZL_HAVE_NCCL) # its header; the library is opened when it is needed
   target_include_directories(zr_gpu SYSTEM PRIVATE "${NCCL_INCLUDE_DIR}")
 endif()

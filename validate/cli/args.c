@@ -26,6 +26,12 @@ static const struct row {
     {"run mutants", "out", "DIR", "folder for results; by default zl-validate-out"},
     {"run mutants", "timeout", "SECONDS", "what one case may take; by default 600, 0 is no limit"},
     {"compare", "skip-work", NULL, "leave out the kind work, which two backends need not share"},
+    {"records", "format", "FORMAT", "table (default), json or md, which is docs/accuracy.md"},
+    {"records", "summary", NULL, "only the means and maxima, not every mark"},
+    {"records", "misses", NULL, "only the marks that miss, each with its cause if it is known"},
+    {"records", "limits", "FILE", "exit 1 if a figure is worse than its bound in FILE"},
+    {"peers", "peers", "FILE",
+     "answers of the other calculators; by default peers.json, which comes with the program"},
 };
 
 typedef struct grammar {
@@ -65,6 +71,16 @@ static void set(zv_settings *s, const char *name, const char *value, struct argp
         s->out = value;
     } else if (strcmp(name, "skip-work") == 0) {
         s->skip_work = true;
+    } else if (strcmp(name, "format") == 0) {
+        s->format = value;
+    } else if (strcmp(name, "summary") == 0) {
+        s->summary = true;
+    } else if (strcmp(name, "misses") == 0) {
+        s->misses = true;
+    } else if (strcmp(name, "limits") == 0) {
+        s->limits = value;
+    } else if (strcmp(name, "peers") == 0) {
+        s->peers = value;
     } else if (zl_parse_count(name, value, &s->limit, &err) != ZL_OK) {
         argp_error(state, "%s", err.text);
     }
@@ -79,12 +95,12 @@ static error_t take(int key, char *value, struct argp_state *state)
                         key == 'h' ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
         return 0;
     }
-    if (key == ARGP_KEY_ARG) {
-        if (s->operands == g->command->operands) {
-            argp_error(state, "'%s' is one argument too many", value);
-            return 0;
+    if (key == ARGP_KEY_ARGS) {
+        s->operand = state->argv + state->next;
+        s->operands = (unsigned)(state->argc - state->next);
+        if (s->operands > g->command->operands && !g->command->more_operands) {
+            argp_error(state, "'%s' is one argument too many", s->operand[g->command->operands]);
         }
-        s->operand[s->operands++] = value;
         return 0;
     }
     if (key == ARGP_KEY_END && s->operands < g->command->operands) {
@@ -115,7 +131,7 @@ void zv_args_parse(const zv_command *command, int argc, char **argv, zv_settings
         (struct argp_option){.name = "help", .key = 'h', .doc = "this text", .group = -1};
     options[n] = (struct argp_option){.name = "usage", .key = KEY_USAGE, .flags = OPTION_HIDDEN};
     snprintf(doc, sizeof doc, "%s\v%s", command->text, command->more);
-    *out = (zv_settings){.out = "zl-validate-out", .limit = 600};
+    *out = (zv_settings){.out = "zl-validate-out", .format = "table", .limit = 600};
     grammar g = {.command = command, .settings = out};
     const struct argp argp = {
         .options = options, .parser = take, .args_doc = command->operand, .doc = doc};

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "drive/files.h"
+#include "records/judgement.h"
 #include "zeroledger/error.h"
 
 typedef struct zv_settings {
@@ -18,8 +19,13 @@ typedef struct zv_settings {
     bool fresh;
     bool no_poison;
     bool skip_work;
-    uint64_t limit; /* seconds */
-    const char *operand[2];
+    bool misses;
+    bool summary;
+    const char *format;   /* "table", "json", "md" */
+    const char *limits;   /* or NULL */
+    const char *peers;    /* NULL: records/peers.json */
+    uint64_t limit;       /* seconds */
+    char *const *operand; /* borrowed from argv */
     unsigned operands;
 } zv_settings;
 
@@ -29,6 +35,7 @@ typedef struct zv_command {
     const char *more;    /* what --help says below the options */
     const char *operand; /* names of the operands, or NULL */
     unsigned operands;   /* how many there must be */
+    bool more_operands;  /* or more */
     zl_status (*main)(const zv_settings *settings, zl_err *err);
 } zv_command;
 
@@ -42,10 +49,16 @@ zl_status zv_program_folder(char folder[ZV_PATH_SIZE], zl_err *err);
  */
 zl_status zv_data_file(const char *name, char path[ZV_PATH_SIZE], zl_err *err);
 
+/* Judges the records in all files that are operands; the caller releases *all in any case. */
+zl_status zv_judge_operands(const zv_settings *settings, zv_judgement *all, zl_err *err);
+
 zl_status zv_cmd_run(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_report(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_compare(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_recheck(const zv_settings *settings, zl_err *err);
+zl_status zv_cmd_peers(const zv_settings *settings, zl_err *err);
+zl_status zv_cmd_records(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_mutants(const zv_settings *settings, zl_err *err);
+zl_status zv_cmd_trace(const zv_settings *settings, zl_err *err);
 
 #endif

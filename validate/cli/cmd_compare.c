@@ -20,6 +20,16 @@ static void print_diff(const zv_diff *diff)
            diff->differing, diff->figures, diff->off[ZL_REQUESTED], diff->off[ZL_GRANTED]);
 }
 
+/* A rank whose peers were not there has the job's buffers, and nobody should take it for the job.
+ */
+static void print_loopback(const char *path, const zl_ledger *ledger)
+{
+    if (ledger->loopback) {
+        printf("loopback: %s is of rank %" PRIu64 " alone, of %" PRIu64 "\n", path, ledger->rank,
+               ledger->run.ranks);
+    }
+}
+
 zl_status zv_cmd_compare(const zv_settings *s, zl_err *err)
 {
     zl_ledger *predicted = NULL;
@@ -29,6 +39,8 @@ zl_status zv_cmd_compare(const zv_settings *s, zl_err *err)
     ZL_TRY_GOTO(status, zl_ledger_load(s->operand[0], &predicted, err), out);
     ZL_TRY_GOTO(status, zl_ledger_load(s->operand[1], &measured, err), out);
     ZL_TRY_GOTO(status, zv_diff_ledgers(predicted, measured, s->skip_work, &diff, err), out);
+    print_loopback(s->operand[0], predicted);
+    print_loopback(s->operand[1], measured);
     print_diff(&diff);
     status = diff.first.found ? ZL_NO : ZL_OK;
 out:

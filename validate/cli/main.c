@@ -32,12 +32,35 @@ static const zv_command commands[] = {
      .operand = "DIR",
      .operands = 1,
      .main = zv_cmd_report},
+    {.name = "records",
+     .text = "Predicts measured runs of PyTorch and DeepSpeed and shows every figure beside its "
+             "prediction.",
+     .more = "Ends with means and maxima by framework, version and stage, and with what they come "
+             "to. A line that is no record ends it with 3 and is named.",
+     .operand = "FILE.jsonl...",
+     .operands = 1,
+     .more_operands = true,
+     .main = zv_cmd_records},
+    {.name = "peers",
+     .text = "Shows what other calculators answer for measured runs, beside our prediction.",
+     .more = "Writes docs/peers.md. DeepSpeed's own estimators are asked about its runs in FILE by "
+             "their formula; the answers of the others are read.",
+     .operand = "FILE.jsonl...",
+     .operands = 1,
+     .more_operands = true,
+     .main = zv_cmd_peers},
     {.name = "mutants",
      .text = "Runs a trainer with deliberate faults, each of which must be caught.",
      .more =
          "PROGRAM obeys ZR_FAULT=name. Ends with the line `N mutants, M escaped`; exit 0 if none "
          "escaped, else 1.",
      .main = zv_cmd_mutants},
+    {.name = "trace",
+     .text = "Compares the arena of a ledger with what zl trace saw the trainer ask for.",
+     .more = "Exit 0 if the two are equal to the byte and nothing went past the allocator, else 1.",
+     .operand = "LEDGER.json TRACE.json",
+     .operands = 2,
+     .main = zv_cmd_trace},
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
