@@ -46,7 +46,7 @@ static void a_resumed_training_equals_an_uninterrupted_one(void **state)
 {
     (void)state;
     for (int family = 0; family < ZL_FAMILY_COUNT; family++) {
-        for (int precision = 0; precision < ZL_PRECISION_COUNT; precision++) {
+        for (int precision = 0; precision < ZL_PRECISION_NATIVE_COUNT; precision++) {
             zl_run run = kit_run(kit_model((zl_family)family));
             run.precision = (zl_precision)precision;
             run.stage = (uint64_t)precision;

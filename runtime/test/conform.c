@@ -26,6 +26,7 @@ typedef struct options {
     const char *commit;
     const char *driver;
     int dtype; /* -1: all */
+    uint64_t largest;
     conform_fault fault;
     uint64_t seed;
 } options;
@@ -49,6 +50,7 @@ static int usage(void)
           "  --seed N       of the random inputs; the clock if not given\n"
           "  --dtype T      fp32, bf16 or fp16 only\n"
           "  --only OP      one operation, as in the table\n"
+          "  --largest N    no case with more than N elements in all: for slow tools\n"
           "  --json FILE    also write the result there\n"
           "  --commit ID    recorded in the result\n"
           "  --driver V     likewise\n"
@@ -69,10 +71,10 @@ static int find(const char *const *names, int n, const char *name)
     return -1;
 }
 
-static bool parse_seed(const char *text, uint64_t *seed)
+static bool parse_number(const char *text, uint64_t *out)
 {
     char *end = NULL;
-    *seed = strtoull(text, &end, 0);
+    *out = strtoull(text, &end, 0);
     return end != text && *end == '\0';
 }
 
@@ -80,7 +82,10 @@ static bool parse_option(options *o, const char *name, const char *value)
 {
     static const char *const dtypes[] = {"fp32", "bf16", "fp16"};
     if (strcmp(name, "--seed") == 0) {
-        return parse_seed(value, &o->seed);
+        return parse_number(value, &o->seed);
+    }
+    if (strcmp(name, "--largest") == 0) {
+        return parse_number(value, &o->largest);
     }
     if (strcmp(name, "--dtype") == 0) {
         o->dtype = find(dtypes, 3, value);
@@ -249,8 +254,11 @@ static int verdict(const conform_run *run, const options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {
-        .commit = "unknown", .driver = "unknown", .dtype = -1, .seed = (uint64_t)time(NULL)};
+    options o = {.commit = "unknown",
+                 .driver = "unknown",
+                 .dtype = -1,
+                 .largest = UINT64_MAX,
+                 .seed = (uint64_t)time(NULL)};
     if (!parse(argc, argv, &o)) {
         return usage();
     }
@@ -258,6 +266,7 @@ int main(int argc, char **argv)
     char why[512] = "";
     run.fault = o.fault;
     run.only = o.only;
+    run.largest = o.largest;
     run.seed = o.seed;
     run.random = o.seed;
     zl_status status = open_side(o.reference, &run.reference, why, sizeof why);

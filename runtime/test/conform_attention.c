@@ -95,6 +95,33 @@ static void flash_case(conform_run *run, const zr_attn_args *s)
     conform_check(run, &f, SHAPE_TEXT, SHAPE_VALUES(s));
 }
 
+/* The tiles of the device's versions end at 16, 32, 64 and 128 tokens: lengths beside those ends,
+ * and far from them. Every width, share, mask and dropout meets several of them. */
+static void flash_cases(conform_run *run, zl_dtype d)
+{
+    static const int32_t some = 0;
+    static const uint32_t tokens[] = {1, 17, 63, 64, 65, 127, 128, 129, 200, 1000};
+    static const uint32_t shares[] = {1, 4, 8};
+    enum { TOKENS = sizeof tokens / sizeof tokens[0], CASES = 4 * TOKENS };
+    for (uint32_t i = 0; i < CASES; i++) {
+        const uint32_t t = tokens[i % TOKENS];
+        const uint32_t share = shares[i % 3];
+        const uint32_t groups = share == 1 ? 2 : 1;
+        const zr_attn_args s = {.dtype = d,
+                                .batch = t < 500 ? 2 : 1,
+                                .tokens = t,
+                                .heads = groups * share,
+                                .kv_heads = groups,
+                                .head_dim = i / TOKENS % 2 == 0 ? 64 : 128,
+                                .causal = i / 2 % 2 == 0,
+                                .lengths = i / 2 % 2 == 0 ? NULL : &some,
+                                .scale = i / TOKENS % 2 == 0 ? 0.125F : 0.0883883F,
+                                .dropout = i / (TOKENS * 2) != 0 ? 0.1F : 0.0F,
+                                .rng = {.seed = 3 + i, .stream = 9, .offset = i % 5 == 0 ? i : 0}};
+        flash_case(run, &s);
+    }
+}
+
 void conform_attention(conform_run *run, zl_dtype d)
 {
     static const int32_t some = 0; /* lengths: any pointer, the values are drawn */
@@ -121,6 +148,15 @@ void conform_attention(conform_run *run, zl_dtype d)
          .dropout = 0.5F},
         {.batch = 1, .tokens = 1, .heads = 1, .kv_heads = 1, .head_dim = 5},
         {.batch = 1, .tokens = 300, .heads = 2, .kv_heads = 1, .head_dim = 80, .causal = true},
+        /* Several tiles of tokens with few elements, for slow tools. */
+        {.batch = 1, .tokens = 150, .heads = 2, .kv_heads = 1, .head_dim = 8, .causal = true},
+        {.batch = 1,
+         .tokens = 140,
+         .heads = 2,
+         .kv_heads = 1,
+         .head_dim = 8,
+         .lengths = &some,
+         .dropout = 0.2F},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         zr_attn_args s = shapes[i];
@@ -131,4 +167,5 @@ void conform_attention(conform_run *run, zl_dtype d)
         eager_case(run, &s, "eager", eager);
         eager_case(run, &s, "eager_halves", eager_halves);
     }
+    flash_cases(run, d);
 }

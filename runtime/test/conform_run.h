@@ -52,6 +52,7 @@ struct conform_run {
     conform_side tested;
     conform_fault fault;
     const char *only; /* an operation, or NULL */
+    uint64_t largest; /* elements of a case, its parts together */
     uint64_t seed;
     uint64_t random; /* state of the generator */
     uint32_t checks[CONFORM_KIND_COUNT];

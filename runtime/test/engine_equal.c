@@ -106,7 +106,7 @@ static void check_all(const zl_run *base)
 
 static void check_family(zl_family family)
 {
-    for (int precision = 0; precision < ZL_PRECISION_COUNT; precision++) {
+    for (int precision = 0; precision < ZL_PRECISION_NATIVE_COUNT; precision++) {
         zl_run run = kit_run(kit_model(family));
         run.precision = (zl_precision)precision;
         check_all(&run);

@@ -102,7 +102,7 @@ static void evaluation_has_no_dropout(void **state)
         run.optimizer = ZL_OPTIMIZER_SGD;
         run.clip = 1e-30;
         const kit_result without = kit_train(&run, 1);
-        for (int attention = 0; attention < ZL_ATTENTION_COUNT; attention++) {
+        for (int attention = 0; attention < ZL_ATTENTION_NATIVE_COUNT; attention++) {
             run.attention = (zl_attention)attention;
             run.dropout = 0.3;
             const kit_result with = kit_train(&run, 1);

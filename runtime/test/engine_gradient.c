@@ -32,12 +32,11 @@ static double evaluate(kit_rig *rig)
     zr_engine *e = rig->engine;
     zl_err err = {0};
     e->micro = 0;
-    e->loss = e->next_loss = 0.0;
     must(kit_next(&rig->data, 0, 0, &e->batch, &err), &err);
     must(zr_batch_check(e, &err), &err);
     must(zr_pass_forward(e, &err), &err);
     must(zr_pass_backward(e, &err), &err);
-    return e->loss / zr_batch_targets(e) + e->next_loss / zr_batch_pairs(e);
+    return e->news.loss[0] / zr_batch_targets(e) + e->news.loss[1] / zr_batch_pairs(e);
 }
 
 static double loss_at(kit_rig *rig, float *w, const float *start, const double *direction,

@@ -46,7 +46,7 @@ static void stages_are_equal_bit_for_bit(void **state)
 {
     (void)state;
     for (int family = 0; family < ZL_FAMILY_COUNT; family++) {
-        for (int precision = 0; precision < ZL_PRECISION_COUNT; precision++) {
+        for (int precision = 0; precision < ZL_PRECISION_NATIVE_COUNT; precision++) {
             zl_run run = ranks_run((zl_family)family);
             run.precision = (zl_precision)precision;
             check_stages(run);

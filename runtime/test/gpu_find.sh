@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced by gpu.sh and gpu_train.sh, from the top of the repository: where compilers, headers and
+# Sourced by gpu.sh and the scripts of its modes, from the top of the repository: where compilers, headers and
 # libraries are on a machine without CMake packages.
 #
 # find_file NAME... prints the first that exists: in a folder of ours (.carry), the toolkit, the
@@ -58,4 +58,25 @@ check_frames() { # check_frames LOG: of nvcc -Xptxas -v
   if grep -E '[0-9]+ bytes stack frame' "$1" | awk '$1 > 256 { found = 1 } END { exit !found }'; then
     fail "a kernel has more than 256 bytes of stack; see $1"
   fi
+}
+
+# Compiles the kernels into $kernels, once for all scripts and calls that have the same sources; LOG gets nvcc's words.
+kernels=build/gpu-cuda
+compile_kernels() { # compile_kernels LOG
+  local arch=${ZR_ARCH:-90} begin=$SECONDS flags identity
+  flags="-std=c++17 -O2 -lineinfo -gencode=arch=compute_$arch,code=sm_$arch -Werror all-warnings -Xptxas -v -Xcompiler=-fPIC"
+  flags+=" -Iruntime -Imodel/include -isystem $(dirname "$cudart") -isystem $(dirname "$lt_header")"
+  identity=$({ echo "$nvcc $flags"; cat runtime/kernel/*.h runtime/kernel/cuda/* model/include/zeroledger/{vocab,error,export}*; } | sha256sum)
+  if [ "$(cat $kernels/identity 2>/dev/null)" != "$identity" ]; then
+    rm -rf $kernels
+    mkdir -p $kernels
+    for source in runtime/kernel/cuda/*.cu; do
+      echo "$nvcc $flags -c $source -o $kernels/$(basename "$source").o"
+    done | xargs -P "$(nproc)" -I{} sh -c '{}' >$kernels/compile.log 2>&1 ||
+      { grep -iE 'error|warning' $kernels/compile.log | head -n 20 >&2; fail "compilation of the kernels failed; see $kernels/compile.log"; }
+    echo "$identity" >$kernels/identity
+    printf 'kernels compiled in %d s\n' $((SECONDS - begin))
+  fi
+  cp $kernels/compile.log "$1"
+  check_frames "$1"
 }
