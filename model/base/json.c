@@ -212,6 +212,22 @@ zl_json zl_json_item(zl_json array, size_t index)
     return element(&array, node, index);
 }
 
+bool zl_json_each(zl_json array, size_t *index, zl_json *item)
+{
+    const cJSON *node = NULL;
+    if (*index > 0) {
+        node = node_of(*item)->next;
+    } else if (zl_json_is_array(array)) {
+        node = node_of(array)->child;
+    }
+    if (node == NULL) {
+        return false;
+    }
+    *item = element(&array, node, *index);
+    (*index)++;
+    return true;
+}
+
 size_t zl_json_size(zl_json value)
 {
     size_t count = 0;
@@ -403,4 +419,48 @@ zl_status zl_json_schema(zl_json object, const char *schema, zl_err *err)
                        got);
     }
     return ZL_OK;
+}
+
+static void put_number(zl_json_writer *w, const char *key, zl_json value)
+{
+    uint64_t count = 0;
+    double real = 0;
+    if (zl_json_u64(value, &count, NULL) == ZL_OK) {
+        zl_json_put_u64(w, key, count);
+    } else if (zl_json_real(value, &real, NULL) == ZL_OK) {
+        zl_json_put_real(w, key, real);
+    }
+}
+
+/* Depth is bounded by the parser. NOLINTNEXTLINE(misc-no-recursion) */
+static void put_members(zl_json_writer *w, zl_json value)
+{
+    const cJSON *item = NULL;
+    const bool object = zl_json_is_object(value);
+    cJSON_ArrayForEach(item, node_of(value))
+    {
+        const char *key = object ? item->string : NULL;
+        if (!object || cJSON_GetObjectItemCaseSensitive(node_of(value), key) == item) {
+            zl_json_put(w, key, (zl_json){.node = item});
+        }
+    }
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion) */
+void zl_json_put(zl_json_writer *w, const char *key, zl_json value)
+{
+    const cJSON *node = node_of(value);
+    if (zl_json_is_object(value) || zl_json_is_array(value)) {
+        zl_json_is_object(value) ? zl_json_begin_object(w, key) : zl_json_begin_array(w, key);
+        put_members(w, value);
+        zl_json_end(w);
+    } else if (zl_json_is_string(value)) {
+        zl_json_put_string(w, key, node->valuestring);
+    } else if (zl_json_is_number(value)) {
+        put_number(w, key, value);
+    } else if (zl_json_is_bool(value)) {
+        zl_json_put_bool(w, key, cJSON_IsTrue(node));
+    } else {
+        zl_json_put_null(w, key);
+    }
 }

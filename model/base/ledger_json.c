@@ -97,6 +97,9 @@ static void put_ledger(zl_json_writer *w, const zl_ledger *ledger)
     zl_run_put(w, &ledger->run, true);
     zl_json_end(w);
     zl_json_put_string(w, "run_id", id);
+    if (ledger->origin == ZL_ORIGIN_MEASURED) {
+        zl_json_put_bool(w, "loopback", ledger->loopback);
+    }
     zl_json_put_u64(w, "rank", ledger->rank);
     zl_json_put_u64(w, "granule", ledger->granule);
     if (ledger->witness.present) {
@@ -360,6 +363,10 @@ static zl_status get_head(zl_json root, zl_ledger *ledger, zl_err *err)
             "run_id is %.40s, but the run has id %s; the file was changed after it was written", id,
             own_id);
     }
+    const zl_json loopback = zl_json_get(root, "loopback"); /* younger than the format */
+    if (loopback.node != NULL) {
+        ZL_TRY(zl_json_bool(loopback, &ledger->loopback, err));
+    }
     ZL_TRY(zl_json_u64(zl_json_get(root, "rank"), &ledger->rank, err));
     ZL_TRY(zl_json_u64(zl_json_get(root, "granule"), &ledger->granule, err));
     if (ledger->rank >= ledger->run.ranks || ledger->granule == 0) {
@@ -375,9 +382,10 @@ static zl_status get_ledger(zl_json root, zl_ledger *ledger, zl_err *err)
 {
     zl_json cells;
     ZL_TRY(zl_json_schema(root, ledger_schema, err));
-    ZL_TRY(zl_json_only(
-        root, KEYS("schema", "origin", "run", "run_id", "rank", "granule", "witness", "cells"),
-        err));
+    ZL_TRY(zl_json_only(root,
+                        KEYS("schema", "origin", "run", "run_id", "loopback", "rank", "granule",
+                             "witness", "cells"),
+                        err));
     ZL_TRY(get_head(root, ledger, err));
     ZL_TRY(get_array(root, "cells", (size_t)ZL_VISIT_COUNT * ZL_PHASE_COUNT, &cells, err));
     for (size_t i = 0; i < zl_json_size(cells); i++) {

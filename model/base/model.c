@@ -129,15 +129,6 @@ zl_status zl_model_check(const zl_model *model, zl_err *err)
     return check_family(model, err);
 }
 
-static zl_status load_preset(const zl_preset *preset, zl_model *out, zl_err *err)
-{
-    zl_json_doc *doc = NULL;
-    ZL_TRY(zl_json_parse(preset->name, preset->config, strlen(preset->config), &doc, err));
-    const zl_status status = zl_model_from_config(zl_json_root(doc), preset->name, out, err);
-    zl_json_free(doc);
-    return status;
-}
-
 /* Start of the last part of the path that ends at `end`. */
 static const char *last_part(const char *path, const char *end)
 {
@@ -175,18 +166,11 @@ static void label(const char *path, char *name, size_t size)
     name[n] = '\0';
 }
 
-static zl_status load_file(const char *path, zl_model *out, zl_err *err)
+static zl_status open_file(const char *path, zl_model_source *out, zl_err *err)
 {
-    zl_json_doc *doc = NULL;
-    char name[sizeof out->name];
-    label(path, name, sizeof name);
-    ZL_TRY(zl_json_load(path, &doc, err));
-    const zl_status status = zl_model_from_config(zl_json_root(doc), name, out, err);
-    zl_json_free(doc);
-    if (status != ZL_OK) {
-        zl_fail_at(err, path);
-    }
-    return status;
+    label(path, out->name, sizeof out->name);
+    snprintf(out->path, sizeof out->path, "%s", path);
+    return zl_json_load(path, &out->doc, err);
 }
 
 static zl_status unknown_model(const char *name, zl_err *err)
@@ -203,11 +187,18 @@ static zl_status unknown_model(const char *name, zl_err *err)
                    near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
-zl_status zl_model_load(const char *name_or_path, zl_model *out, zl_err *err)
+static zl_status open_preset(const zl_preset *preset, zl_model_source *out, zl_err *err)
+{
+    snprintf(out->name, sizeof out->name, "%s", preset->name);
+    out->path[0] = '\0';
+    return zl_json_parse(preset->name, preset->config, strlen(preset->config), &out->doc, err);
+}
+
+zl_status zl_model_open(const char *name_or_path, zl_model_source *out, zl_err *err)
 {
     for (size_t i = 0; i < zl_preset_count; i++) {
         if (strcmp(zl_presets[i].name, name_or_path) == 0) {
-            return load_preset(&zl_presets[i], out, err);
+            return open_preset(&zl_presets[i], out, err);
         }
     }
     struct stat st;
@@ -215,15 +206,28 @@ zl_status zl_model_load(const char *name_or_path, zl_model *out, zl_err *err)
     if (stat(name_or_path, &st) != 0) {
         const bool pathlike = strchr(name_or_path, '/') != NULL ||
                               (length > 5 && strcmp(name_or_path + length - 5, ".json") == 0);
-        return pathlike ? load_file(name_or_path, out, err) : unknown_model(name_or_path, err);
+        return pathlike ? open_file(name_or_path, out, err) : unknown_model(name_or_path, err);
     }
     if (!S_ISDIR(st.st_mode)) {
-        return load_file(name_or_path, out, err);
+        return open_file(name_or_path, out, err);
     }
     char path[PATH_MAX];
     const int used = snprintf(path, sizeof path, "%s/config.json", name_or_path);
     if (used < 0 || (size_t)used >= sizeof path) {
         return zl_fail(err, ZL_E_INPUT, "the path of %.80s... is too long; move it", name_or_path);
     }
-    return load_file(path, out, err);
+    return open_file(path, out, err);
+}
+
+zl_status zl_model_load(const char *name_or_path, zl_model *out, zl_err *err)
+{
+    zl_model_source source = {.doc = NULL};
+    ZL_TRY(zl_model_open(name_or_path, &source, err));
+    const zl_status status =
+        zl_model_from_config(zl_json_root(source.doc), source.name, out, err);
+    zl_json_free(source.doc);
+    if (status != ZL_OK && source.path[0] != '\0') {
+        zl_fail_at(err, source.path);
+    }
+    return status;
 }

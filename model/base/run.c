@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model_config.h"
 #include "run_fields.h"
+#include "text_internal.h"
 #include "zeroledger/bytes.h"
 #include "zeroledger/text.h"
 
@@ -68,12 +70,89 @@ static const zl_field *field_find(const char *name)
     return field;
 }
 
+/* What may decide shapes: scalars, the class, the quantisation. Vocabularies of labels may not. */
+static zl_status keep_config(zl_json config, const char *path, zl_run *run, zl_err *err)
+{
+    zl_json_writer *w = zl_json_writer_new();
+    zl_json_doc *doc = NULL;
+    size_t size = 0;
+    const char *key = NULL;
+    zl_json_begin_object(w, NULL);
+    for (size_t i = 0; (key = zl_json_key(config, i)) != NULL; i++) {
+        const zl_json value = zl_json_get(config, key);
+        const bool scalar = value.node != NULL && !zl_json_is_object(value) &&
+                            !zl_json_is_array(value);
+        if (scalar || strcmp(key, "architectures") == 0 ||
+            (value.node != NULL && strcmp(key, "quantization_config") == 0)) {
+            zl_json_put(w, key, value);
+        }
+    }
+    zl_json_end(w);
+    const char *text = zl_json_writer_text(w, &size);
+    zl_status status = text != NULL ? zl_json_parse(path, text, size, &doc, err)
+                                    : zl_fail(err, ZL_E_RESOURCE, "out of memory");
+    if (status == ZL_OK) {
+        status = zl_config_compact(zl_json_root(doc), "what shapes the model", run->hf_config,
+                                   sizeof run->hf_config, err);
+    }
+    zl_json_free(doc);
+    zl_json_writer_free(w);
+    return status;
+}
+
+static zl_status set_model(const char *name_or_path, zl_run *run, zl_err *err)
+{
+    zl_model_source source = {.doc = NULL};
+    ZL_TRY(zl_model_open(name_or_path, &source, err));
+    const zl_json config = zl_json_root(source.doc);
+    zl_status status = ZL_OK;
+    if (run->framework == ZL_FRAMEWORK_NATIVE) {
+        status = zl_model_from_config(config, source.name, &run->model, err);
+    } else { /* its reader is in the library's room of frameworks */
+        run->model = (zl_model){.layers = 0};
+        memcpy(run->model.name, source.name, sizeof run->model.name);
+    }
+    if (status == ZL_OK) {
+        status = keep_config(config, source.path, run, err);
+    }
+    zl_json_free(source.doc);
+    if (status != ZL_OK && source.path[0] != '\0') {
+        zl_fail_at(err, source.path);
+    }
+    return status;
+}
+
+static zl_status set_config(const zl_field *field, zl_run *run, const char *path, zl_err *err)
+{
+    zl_json_doc *doc = NULL;
+    ZL_TRY(zl_json_load(path, &doc, err));
+    const zl_status status =
+        zl_config_compact(zl_json_root(doc), path, (char *)run + field->offset, field->size, err);
+    zl_json_free(doc);
+    if (status == ZL_OK && run->framework == ZL_FRAMEWORK_NATIVE && !zl_run_given(run, "framework")) {
+        run->framework = ZL_FRAMEWORK_DEEPSPEED;
+    }
+    return status;
+}
+
 static zl_status set_field(const zl_field *field, zl_run *run, const char *value, zl_err *err)
 {
     const char *name = field->option.name;
     switch (field->type) {
     case ZL_FIELD_MODEL:
-        return zl_model_load(value, &run->model, err);
+        return set_model(value, run, err);
+    case ZL_FIELD_FRAMEWORK:
+        return zl_field_framework(field, name, value, ZL_E_USAGE, run, err);
+    case ZL_FIELD_BYTES: {
+        uint64_t bytes = 0;
+        ZL_TRY(zl_parse_bytes(name, value, &bytes, err));
+        zl_field_put(field, run, &bytes);
+        return ZL_OK;
+    }
+    case ZL_FIELD_TEXT:
+        return zl_field_copy(field, name, value, ZL_E_USAGE, run, err);
+    case ZL_FIELD_CONFIG:
+        return set_config(field, run, value, err);
     case ZL_FIELD_COUNT: {
         uint64_t count = 0;
         ZL_TRY(zl_parse_count(name, value, &count, err));
@@ -116,7 +195,17 @@ zl_status zl_run_set(zl_run *run, const char *name, const char *value, zl_err *e
                               value)
                     : zl_fail(err, ZL_E_USAGE, "%s needs a value (%s)", name, field->option.arg);
     }
-    return set_field(field, run, value, err);
+    ZL_TRY(set_field(field, run, value, err));
+    if (field->type != ZL_FIELD_FILE) {
+        zl_field_give(field, run);
+    }
+    return ZL_OK;
+}
+
+bool zl_run_given(const zl_run *run, const char *name)
+{
+    const zl_field *field = field_find(name);
+    return field != NULL && zl_field_given(field, run);
 }
 
 static zl_status check_range(const char *what, uint64_t value, uint64_t low, uint64_t high,
@@ -137,7 +226,8 @@ static zl_status check_names(const zl_run *run, zl_err *err)
 {
     const zl_field *field;
     for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
-        if (field->type == ZL_FIELD_NAME && zl_field_value(field, run) >= field->name_count) {
+        const bool named = field->type == ZL_FIELD_NAME || field->type == ZL_FIELD_FRAMEWORK;
+        if (named && zl_field_value(field, run) >= field->name_count) {
             return zl_fail(err, ZL_E_USAGE, "%s has no value number %u; set it by name",
                            field->option.name, zl_field_value(field, run));
         }
@@ -145,9 +235,44 @@ static zl_status check_names(const zl_run *run, zl_err *err)
     return ZL_OK;
 }
 
+static zl_status check_native_name(const zl_field *field, const zl_run *run, zl_err *err)
+{
+    const unsigned value = field->type == ZL_FIELD_NAME ? zl_field_value(field, run) : 0;
+    if (value == 0 || value < field->native_count) {
+        return ZL_OK;
+    }
+    char legal[160];
+    zl_join(field->names, field->native_count, legal, sizeof legal);
+    return zl_fail(err, ZL_E_UNMODELLED,
+                   "%s %s is not modelled for the framework native, which has %s; name another "
+                   "--framework",
+                   field->option.name, field->names[value], legal);
+}
+
+/* Options that the framework does not have. */
+static zl_status check_scopes(const zl_run *run, zl_err *err)
+{
+    const bool native = run->framework == ZL_FRAMEWORK_NATIVE;
+    const zl_field *field;
+    for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
+        if (zl_field_given(field, run) && !zl_field_belongs(field, run)) {
+            return zl_fail(err, ZL_E_USAGE,
+                           native ? "%s needs another framework than native, got %s; name one with "
+                                    "--framework"
+                                  : "%s is an option of the framework native, got %s; leave it out",
+                           field->option.name, zl_framework_name(run->framework));
+        }
+        if (native) {
+            ZL_TRY(check_native_name(field, run, err));
+        }
+    }
+    return ZL_OK;
+}
+
 static zl_status check_reals(const zl_run *run, zl_err *err)
 {
-    if (!(run->dropout >= 0.0 && run->dropout < 1.0)) {
+    const bool own = run->framework != ZL_FRAMEWORK_NATIVE && run->dropout < 0.0;
+    if (!own && !(run->dropout >= 0.0 && run->dropout < 1.0)) {
         return zl_fail(err, ZL_E_USAGE, "dropout must be from 0 to below 1, got %g", run->dropout);
     }
     if (!isfinite(run->clip) || run->clip < 0.0) {
@@ -165,6 +290,9 @@ static zl_status check_counts(const zl_run *run, zl_err *err)
     ZL_TRY(check_range("micro-batch", run->micro_batch, 1, any, err));
     ZL_TRY(check_range("accumulation", run->accumulation, 1, any, err));
     ZL_TRY(check_range("head-chunk", run->head_chunk, 0, any, err));
+    if (run->framework != ZL_FRAMEWORK_NATIVE) {
+        return ZL_OK;
+    }
     ZL_TRY(check_range("window", run->window, 0, zl_min(run->model.layers, slot_limit), err));
     return check_range("reduce-slots", run->reduce_slots, 1, slot_limit, err);
 }
@@ -188,16 +316,92 @@ static zl_status check_shard_copy(const zl_run *run, zl_err *err)
                    zl_precision_name(run->precision));
 }
 
-zl_status zl_run_check(zl_run *run, zl_err *err)
+/* What a framework takes where nothing was said. */
+static void take_defaults(zl_run *run)
 {
-    if (run->model.layers == 0 && run->model.width == 0) {
+    static const struct {
+        uint64_t stage;
+        zl_precision precision;
+    } usual[ZL_FRAMEWORK_COUNT] = {
+        [ZL_FRAMEWORK_SINGLE] = {0, ZL_PRECISION_BF16_AUTOCAST},
+        [ZL_FRAMEWORK_DDP] = {0, ZL_PRECISION_BF16_AUTOCAST},
+        [ZL_FRAMEWORK_ZERO1] = {1, ZL_PRECISION_BF16_AUTOCAST},
+        [ZL_FRAMEWORK_FSDP1] = {3, ZL_PRECISION_BF16_MIXED},
+        [ZL_FRAMEWORK_FSDP2] = {3, ZL_PRECISION_BF16_MIXED},
+        [ZL_FRAMEWORK_DEEPSPEED] = {0, ZL_PRECISION_BF16_MIXED},
+    };
+    if (!zl_run_given(run, "stage")) {
+        run->stage = usual[run->framework].stage;
+    }
+    if (!zl_run_given(run, "precision")) {
+        run->precision = usual[run->framework].precision;
+    }
+    if (!zl_run_given(run, "attention")) {
+        run->attention = ZL_ATTENTION_SDPA;
+    }
+    if (!zl_run_given(run, "dropout")) {
+        run->dropout = -1;
+    }
+    if (run->framework == ZL_FRAMEWORK_DEEPSPEED && run->version[0] == '\0') {
+        snprintf(run->version, sizeof run->version, "%s", ZL_DEEPSPEED_NEWEST);
+    }
+}
+
+static zl_status check_framework(zl_run *run, zl_err *err)
+{
+    if (run->hf_config[0] == '\0') {
         return zl_fail(err, ZL_E_USAGE,
                        "no model given; name a preset, a config.json or its folder");
     }
-    ZL_TRY(zl_model_check(&run->model, err));
+    if (run->ds_config[0] != '\0' && run->framework != ZL_FRAMEWORK_DEEPSPEED) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "deepspeed-config needs the framework deepspeed, got %s; leave one out",
+                       zl_framework_name(run->framework));
+    }
+    if (run->recompute == ZL_RECOMPUTE_SELECTIVE) {
+        return zl_fail(err, ZL_E_UNMODELLED,
+                       "recompute selective is not modelled for %s; modelled: none, full",
+                       zl_framework_name(run->framework));
+    }
+    take_defaults(run);
+    return ZL_OK;
+}
+
+/* The model may have been named while the framework was another. */
+static zl_status read_native(zl_run *run, zl_err *err)
+{
+    zl_json_doc *doc = NULL;
+    char name[sizeof run->model.name];
+    memcpy(name, run->model.name, sizeof name);
+    ZL_TRY(zl_json_parse(name, run->hf_config, strlen(run->hf_config), &doc, err));
+    const zl_status status = zl_model_from_config(zl_json_root(doc), name, &run->model, err);
+    zl_json_free(doc);
+    return status;
+}
+
+static zl_status check_native(zl_run *run, zl_err *err)
+{
+    if (run->model.layers == 0 && run->model.width == 0) {
+        if (run->hf_config[0] == '\0') {
+            return zl_fail(err, ZL_E_USAGE,
+                           "no model given; name a preset, a config.json or its folder");
+        }
+        ZL_TRY(read_native(run, err));
+    }
+    return zl_model_check(&run->model, err);
+}
+
+zl_status zl_run_check(zl_run *run, zl_err *err)
+{
+    const bool native = run->framework == ZL_FRAMEWORK_NATIVE;
     ZL_TRY(check_names(run, err));
+    ZL_TRY(native ? check_native(run, err) : check_framework(run, err));
+    ZL_TRY(check_scopes(run, err));
     ZL_TRY(check_counts(run, err));
     ZL_TRY(check_reals(run, err));
+    if (!native) {
+        return ZL_OK;
+    }
     ZL_TRY(check_shard_copy(run, err));
     const uint64_t seq = run->seq != 0 ? run->seq : zl_min(run->model.positions, default_seq_limit);
     if (seq > run->model.positions) {
@@ -221,18 +425,49 @@ static void add(char *text, size_t size, const char *format, ...)
     va_end(args);
 }
 
+void zl_run_framework(const zl_run *run, char *text, size_t size)
+{
+    snprintf(text, size, "%s%s%s", zl_framework_name(run->framework),
+             run->version[0] != '\0' ? "@" : "", run->version);
+}
+
+static void describe_framework(const zl_run *run, char *text, size_t size)
+{
+    if (run->lora[0] != '\0') {
+        add(text, size, ", LoRA %s", run->lora);
+    }
+    if (run->trainable_layers > 0) {
+        add(text, size, ", last %" PRIu64 " layers train", run->trainable_layers);
+    }
+    if (run->skipped_step) {
+        add(text, size, ", steps skipped");
+    }
+    if (run->activations > 0) {
+        add(text, size, ", activations %" PRIu64 " B as given", run->activations);
+    }
+    if (run->zero_init) {
+        add(text, size, ", zero.Init");
+    }
+    if (run->alloc_conf[0] != '\0') {
+        add(text, size, ", %s", run->alloc_conf);
+    }
+}
+
 void zl_run_describe(const zl_run *run, char *text, size_t size)
 {
     zl_run usual;
+    char framework[48];
     zl_run_init(&usual);
     if (size == 0) {
         return;
     }
     text[0] = '\0';
+    zl_run_framework(run, framework, sizeof framework);
+    const bool native = run->framework == ZL_FRAMEWORK_NATIVE;
     add(text, size,
-        "%s stage %" PRIu64 ", %" PRIu64 " rank%s, B %" PRIu64 ", T %" PRIu64 ", A %" PRIu64,
-        run->model.name, run->stage, run->ranks, run->ranks == 1 ? "" : "s", run->micro_batch,
-        run->seq, run->accumulation);
+        "%s%s%s stage %" PRIu64 ", %" PRIu64 " rank%s, B %" PRIu64 ", T %" PRIu64 ", A %" PRIu64,
+        run->model.name, native ? "" : " on ", native ? "" : framework, run->stage, run->ranks,
+        run->ranks == 1 ? "" : "s", run->micro_batch, run->seq, run->accumulation);
     add(text, size, ", %s, %s, %s, recompute %s", zl_precision_name(run->precision),
         zl_optimizer_name(run->optimizer), zl_attention_name(run->attention),
         zl_recompute_name(run->recompute));
@@ -261,6 +496,7 @@ void zl_run_describe(const zl_run *run, char *text, size_t size)
     if (run->save) {
         add(text, size, ", save");
     }
+    describe_framework(run, text, size);
     if (run->backend != usual.backend) {
         add(text, size, ", %s", zl_backend_name(run->backend));
     }

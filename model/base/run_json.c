@@ -64,17 +64,66 @@ static void put_model(zl_json_writer *w, const zl_model *model, bool labelled)
     zl_json_end(w);
 }
 
+/* A text that zl_config_compact made, as a value. */
+static void put_config(zl_json_writer *w, const char *key, const char *text)
+{
+    zl_json_doc *doc = NULL;
+    if (text[0] == '\0' || zl_json_parse(key, text, strlen(text), &doc, NULL) != ZL_OK) {
+        zl_json_put_null(w, key);
+        return;
+    }
+    zl_json_put(w, key, zl_json_root(doc));
+    zl_json_free(doc);
+}
+
+static void put_foreign_model(zl_json_writer *w, const zl_run *run, bool labelled)
+{
+    zl_json_begin_object(w, "model");
+    if (labelled) {
+        zl_json_put_string(w, "name", run->model.name);
+    }
+    put_config(w, "hf_config", run->hf_config);
+    zl_json_end(w);
+}
+
+/* Frameworks take the model's own dropout where the run has none. */
+static void put_real(zl_json_writer *w, const zl_field *field, const zl_run *run)
+{
+    const double real = zl_field_real(field, run);
+    if (real < 0) {
+        zl_json_put_null(w, field->key);
+    } else {
+        zl_json_put_real(w, field->key, real);
+    }
+}
+
 static void put_field(zl_json_writer *w, const zl_field *field, const zl_run *run, bool labelled)
 {
+    char framework[48];
     switch (field->type) {
     case ZL_FIELD_MODEL:
-        put_model(w, &run->model, labelled);
+        if (run->framework == ZL_FRAMEWORK_NATIVE) {
+            put_model(w, &run->model, labelled);
+        } else {
+            put_foreign_model(w, run, labelled);
+        }
         break;
+    case ZL_FIELD_FRAMEWORK:
+        zl_run_framework(run, framework, sizeof framework);
+        zl_json_put_string(w, field->key, framework);
+        break;
+    case ZL_FIELD_BYTES:
     case ZL_FIELD_COUNT:
         zl_json_put_u64(w, field->key, zl_field_count(field, run));
         break;
     case ZL_FIELD_REAL:
-        zl_json_put_real(w, field->key, zl_field_real(field, run));
+        put_real(w, field, run);
+        break;
+    case ZL_FIELD_TEXT:
+        zl_json_put_string(w, field->key, zl_field_text(field, run));
+        break;
+    case ZL_FIELD_CONFIG:
+        put_config(w, field->key, zl_field_text(field, run));
         break;
     case ZL_FIELD_NAME:
         zl_json_put_string(w, field->key, field->names[zl_field_value(field, run)]);
@@ -92,7 +141,9 @@ void zl_run_put(zl_json_writer *w, const zl_run *run, bool labelled)
 {
     const zl_field *field;
     for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
-        put_field(w, field, run, labelled);
+        if (zl_field_belongs(field, run)) {
+            put_field(w, field, run, labelled);
+        }
     }
 }
 
@@ -171,6 +222,31 @@ static zl_status get_model(zl_json object, zl_model *out, zl_err *err)
     return ZL_OK;
 }
 
+static zl_status get_foreign_model(zl_json object, zl_run *run, zl_err *err)
+{
+    static const char *const keys[] = {"name", "hf_config"};
+    const char *name = NULL;
+    ZL_TRY(zl_json_only(object, keys, sizeof keys / sizeof keys[0], err));
+    ZL_TRY(zl_json_string(zl_json_get(object, "name"), &name, err));
+    if (strlen(name) >= sizeof run->model.name) {
+        return zl_fail(err, ZL_E_INPUT, "%s.name must be shorter than 64 bytes, got \"%.80s...\"",
+                       object.path, name);
+    }
+    snprintf(run->model.name, sizeof run->model.name, "%s", name);
+    const zl_json config = zl_json_get(object, "hf_config");
+    if (!zl_json_is_object(config)) {
+        return zl_fail(err, ZL_E_INPUT, "%s.hf_config must be an object", object.path);
+    }
+    return zl_config_compact(config, config.path, run->hf_config, sizeof run->hf_config, err);
+}
+
+static zl_status get_config(zl_json value, const zl_field *field, zl_run *run, zl_err *err)
+{
+    return value.node == NULL ? ZL_OK
+                              : zl_config_compact(value, value.path, (char *)run + field->offset,
+                                                  field->size, err);
+}
+
 static zl_status get_count(zl_json value, const zl_field *field, zl_run *run, zl_err *err)
 {
     uint64_t count = 0;
@@ -182,36 +258,90 @@ static zl_status get_count(zl_json value, const zl_field *field, zl_run *run, zl
     return ZL_OK;
 }
 
+static zl_status get_real(zl_json value, const zl_field *field, zl_run *run, zl_err *err)
+{
+    double real = -1;
+    const bool own = run->framework != ZL_FRAMEWORK_NATIVE &&
+                     field->offset == offsetof(zl_run, dropout) && value.node == NULL;
+    if (!own) {
+        ZL_TRY(zl_json_real(value, &real, err));
+    }
+    zl_field_put(field, run, &real);
+    return ZL_OK;
+}
+
 static zl_status get_field(zl_json object, const zl_field *field, zl_run *run, zl_err *err)
 {
-    if (field->key == NULL) {
-        return ZL_OK;
-    }
     const zl_json value = zl_json_get(object, field->key);
     const char *text = NULL;
     bool flag = false;
-    double real = 0;
     switch (field->type) {
     case ZL_FIELD_MODEL:
-        return get_model(value, &run->model, err);
+        return run->framework == ZL_FRAMEWORK_NATIVE ? get_model(value, &run->model, err)
+                                                     : get_foreign_model(value, run, err);
     case ZL_FIELD_COUNT:
+    case ZL_FIELD_BYTES:
         return get_count(value, field, run, err);
     case ZL_FIELD_REAL:
-        ZL_TRY(zl_json_real(value, &real, err));
-        zl_field_put(field, run, &real);
-        return ZL_OK;
+        return get_real(value, field, run, err);
     case ZL_FIELD_NAME:
         ZL_TRY(zl_json_string(value, &text, err));
         return zl_field_name(field, value.path, text, ZL_E_INPUT, run, err);
+    case ZL_FIELD_FRAMEWORK:
+        ZL_TRY(zl_json_string(value, &text, err));
+        return zl_field_framework(field, value.path, text, ZL_E_INPUT, run, err);
     case ZL_FIELD_CLEAR:
     case ZL_FIELD_SET:
         ZL_TRY(zl_json_bool(value, &flag, err));
         zl_field_put(field, run, &flag);
         return ZL_OK;
+    case ZL_FIELD_TEXT:
+        ZL_TRY(zl_json_string(value, &text, err));
+        return zl_field_copy(field, value.path, text, ZL_E_INPUT, run, err);
+    case ZL_FIELD_CONFIG:
+        return get_config(value, field, run, err);
     case ZL_FIELD_FILE:
         break;
     }
     return ZL_OK;
+}
+
+static zl_status get_fields(zl_json object, zl_run *run, zl_err *err)
+{
+    const zl_field *field;
+    for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
+        if (field->key != NULL && zl_field_belongs(field, run)) {
+            ZL_TRY(get_field(object, field, run, err));
+            zl_field_give(field, run);
+        }
+    }
+    return ZL_OK;
+}
+
+/* Which fields there are depends on the framework; a wrong one is told when its turn comes. */
+static zl_framework framework_of(zl_json object)
+{
+    const zl_field *field;
+    zl_run run = {.framework = ZL_FRAMEWORK_NATIVE};
+    for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
+        if (field->type == ZL_FIELD_FRAMEWORK && get_field(object, field, &run, NULL) != ZL_OK) {
+            break;
+        }
+    }
+    return run.framework;
+}
+
+static zl_status only_known(zl_json object, const zl_run *run, bool schema, zl_err *err)
+{
+    const char *keys[KEY_LIMIT] = {"schema"};
+    size_t n = schema ? 1 : 0;
+    const zl_field *field;
+    for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
+        if (field->key != NULL && zl_field_belongs(field, run) && n < KEY_LIMIT) {
+            keys[n++] = field->key;
+        }
+    }
+    return zl_json_only(object, keys, n, err);
 }
 
 /* In a file, what would be a wrong option is a wrong file. */
@@ -227,23 +357,14 @@ static zl_status check(zl_run *run, zl_err *err)
 
 zl_status zl_run_get(zl_json object, bool schema, zl_run *out, zl_err *err)
 {
-    const char *keys[KEY_LIMIT] = {"schema"};
-    size_t n = schema ? 1 : 0;
-    const zl_field *field;
-    for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
-        if (field->key != NULL && n < KEY_LIMIT) {
-            keys[n++] = field->key;
-        }
-    }
     if (schema) {
         ZL_TRY(zl_json_schema(object, run_schema, err));
     }
-    ZL_TRY(zl_json_only(object, keys, n, err));
     zl_run run;
     zl_run_init(&run);
-    for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
-        ZL_TRY(get_field(object, field, &run, err));
-    }
+    run.framework = framework_of(object);
+    ZL_TRY(only_known(object, &run, schema, err));
+    ZL_TRY(get_fields(object, &run, err));
     ZL_TRY(check(&run, err));
     *out = run;
     return ZL_OK;

@@ -39,6 +39,10 @@ ZL_API zl_json zl_json_root(const zl_json_doc *doc);
 /* A member or element; node NULL if absent (or not an object / array, or JSON null for get). */
 ZL_API zl_json zl_json_get(zl_json object, const char *key);
 ZL_API zl_json zl_json_item(zl_json array, size_t index);
+/* The elements one after another, where zl_json_item would count from the front each time:
+ * `size_t i = 0; zl_json item; while (zl_json_each(array, &i, &item)) { ... }` with item left alone
+ * between the calls. False past the end, and for anything but an array. */
+ZL_API bool zl_json_each(zl_json array, size_t *index, zl_json *item);
 ZL_API size_t zl_json_size(zl_json value); /* members or elements; 0 for anything else */
 ZL_API const char *zl_json_key(zl_json object, size_t index); /* borrowed; NULL past the end */
 ZL_API bool zl_json_is_object(zl_json value);
@@ -83,6 +87,8 @@ ZL_API void zl_json_put_real(zl_json_writer *w, const char *key,
                              double value); /* shortest text that reads back */
 ZL_API void zl_json_put_bool(zl_json_writer *w, const char *key, bool value);
 ZL_API void zl_json_put_null(zl_json_writer *w, const char *key);
+/* A parsed value with all below it; of duplicate keys the first. */
+ZL_API void zl_json_put(zl_json_writer *w, const char *key, zl_json value);
 /* The text so far, borrowed; NULL if memory ran out. */
 ZL_API const char *zl_json_writer_text(const zl_json_writer *w, size_t *size);
 ZL_API ZL_NODISCARD zl_status zl_json_writer_save(const zl_json_writer *w, const char *path,

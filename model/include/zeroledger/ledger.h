@@ -70,6 +70,7 @@ typedef struct zl_ledger {
     zl_origin origin;
     zl_run run;
     uint64_t rank;
+    bool loopback;    /* measured on one rank whose peers were not there */
     uint64_t granule; /* the allocator's rounding: granted = requested rounded up to it */
     zl_witness witness;
     zl_cell cell[ZL_VISIT_COUNT][ZL_PHASE_COUNT];

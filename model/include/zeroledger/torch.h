@@ -1,0 +1,276 @@
+/* Training in PyTorch: what the process of one rank allocates, event by event.
+ *
+ * The frameworks people run (a single GPU, DDP, ZeroRedundancyOptimizer, FSDP1, FSDP2, DeepSpeed)
+ * on Hugging Face models. Other than the native closed form, this is a walk: the model's operations
+ * and the framework's own events in program order, through PyTorch's caching allocator, in about a
+ * millisecond. It answers with the figures torch.cuda.memory_stats() would show at the marks of a
+ * training step.
+ *
+ *     zl_torch_run run;
+ *     zl_torch_run_init(&run);                    // defaults, no model yet
+ *     ... zl_hf_config_read(json, &run.model, &err) ...
+ *     run.framework = ZL_TORCH_FSDP2; run.stage = 3; run.ranks = 8; ...
+ *     zl_marks marks;
+ *     ZL_TRY(zl_torch_predict(&run, 0, &marks, err));
+ */
+#ifndef ZEROLEDGER_TORCH_H
+#define ZEROLEDGER_TORCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "zeroledger/error.h"
+#include "zeroledger/export.h"
+#include "zeroledger/json.h"
+#include "zeroledger/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the model, as its config.json says ---- */
+
+typedef enum zl_hf_arch {
+    ZL_HF_BERT_MLM,         /* BertForMaskedLM */
+    ZL_HF_BERT_PRETRAINING, /* BertForPreTraining: pooler and next-sentence head too */
+    ZL_HF_BERT_PRELN,       /* BertForPreTrainingPreLN of DeepSpeedExamples' bing_bert */
+    ZL_HF_GPT2,             /* GPT2LMHeadModel */
+    ZL_HF_LLAMA,            /* LlamaForCausalLM */
+    ZL_HF_MIXTRAL,          /* MixtralForCausalLM, grouped experts */
+    ZL_HF_ARCH_COUNT
+} zl_hf_arch;
+
+typedef enum zl_hf_activation {
+    ZL_HF_GELU,     /* one fused operation, exact or tanh: its input is saved */
+    ZL_HF_GELU_NEW, /* written out in elementwise operations */
+    ZL_HF_SILU,
+    ZL_HF_ACTIVATION_COUNT
+} zl_hf_activation;
+
+typedef struct zl_hf_config {
+    zl_hf_arch arch;
+    zl_hf_activation activation;
+    uint64_t vocab, hidden, layers, heads, kv_heads, head_dim, ffn;
+    uint64_t positions;                  /* rows of the position table (BERT, GPT-2) */
+    uint64_t types;                      /* rows of the token type table (BERT) */
+    uint64_t experts, experts_per_token; /* Mixtral */
+    bool tied;                           /* output matrix = token table */
+    bool attention_bias, mlp_bias;       /* Llama */
+    double embedding_dropout, attention_dropout, hidden_dropout; /* probabilities */
+} zl_hf_config;
+
+/* Reads the content of a config.json; absent keys take the defaults of the transformers library,
+ * keys that move no memory are ignored. ZL_E_UNMODELLED names what is outside: another
+ * architecture, activation, quantised weights. */
+ZL_API ZL_NODISCARD zl_status zl_hf_config_read(zl_json config, zl_hf_config *out, zl_err *err);
+
+/* ---- the run ---- */
+
+typedef enum zl_torch_framework {
+    ZL_TORCH_SINGLE,
+    ZL_TORCH_DDP,
+    ZL_TORCH_ZERO1, /* DDP and ZeroRedundancyOptimizer */
+    ZL_TORCH_FSDP1,
+    ZL_TORCH_FSDP2, /* stage 3: reshard after forward; stage 2: no reshard */
+    ZL_TORCH_DEEPSPEED,
+    ZL_TORCH_FRAMEWORK_COUNT
+} zl_torch_framework;
+
+typedef enum zl_torch_precision {
+    ZL_TORCH_FP32,
+    ZL_TORCH_BF16,          /* parameters, gradients and states bf16; DeepSpeed never has this */
+    ZL_TORCH_BF16_AUTOCAST, /* fp32 parameters under autocast */
+    ZL_TORCH_BF16_MIXED,    /* FSDP: bf16 policy, fp32 reduce; DeepSpeed: bf16 with fp32 masters */
+    ZL_TORCH_FP16_MIXED,    /* DeepSpeed: fp16 with fp32 masters */
+    ZL_TORCH_PRECISION_COUNT
+} zl_torch_precision;
+
+typedef enum zl_torch_attention {
+    ZL_TORCH_EAGER,
+    ZL_TORCH_SDPA,
+    ZL_TORCH_FLASH,
+    ZL_TORCH_ATTENTION_COUNT
+} zl_torch_attention;
+
+typedef enum zl_torch_optimizer {
+    ZL_TORCH_ADAMW_FUSED,
+    ZL_TORCH_ADAMW_FOREACH,
+    ZL_TORCH_ADAMW_LOOP,
+    ZL_TORCH_SGD, /* with momentum */
+    ZL_TORCH_ADAM8BIT,
+    ZL_TORCH_FROM_CONFIG, /* DeepSpeed builds what ds_config.json names */
+    ZL_TORCH_OPTIMIZER_COUNT
+} zl_torch_optimizer;
+
+typedef enum zl_offload { ZL_OFFLOAD_NONE, ZL_OFFLOAD_CPU, ZL_OFFLOAD_NVME } zl_offload;
+
+typedef enum zl_ds_optimizer {
+    ZL_DS_CLIENT, /* the file names none: the caller passes one */
+    ZL_DS_ADAM,   /* FusedAdam, on the host DeepSpeedCPUAdam */
+    ZL_DS_TORCH_ADAM,
+    ZL_DS_LAMB,
+    ZL_DS_SGD,
+    ZL_DS_ADAM8BIT
+} zl_ds_optimizer;
+
+/* A ds_config.json with every default of its release filled in. Sizes of buckets in elements. */
+typedef struct zl_ds_config {
+    uint32_t version; /* 1,000,000 major + 1,000 minor + patch: 0.19.6 = 19006 */
+    uint64_t stage;
+    bool contiguous_gradients, overlap_comm, reduce_scatter, round_robin_gradients;
+    bool multi_rank_bucket_allreduce; /* use_multi_rank_bucket_allreduce */
+    bool allgather_sequential, all_reduce_for_fetch;
+    uint64_t reduce_bucket_size, allgather_bucket_size, sub_group_size;
+    uint64_t prefetch_bucket_size, max_live_parameters, max_reuse_distance;
+    uint64_t param_persistence_threshold, model_persistence_threshold;
+    bool memory_efficient_linear;
+    zl_offload offload_optimizer, offload_param;
+    bool pin_optimizer, pin_param;
+    uint64_t offload_buffer_count, offload_buffer_size; /* NVMe parameter swapper */
+    uint64_t optimizer_buffer_count;                    /* NVMe optimizer swapper */
+    bool fp16, bf16;
+    bool grad_accum_fp32;     /* data_types.grad_accum_dtype = fp32 */
+    bool grad_accum_set;      /* it was given */
+    bool check_grad_overflow; /* the step looks for inf and nan: precision, key and release */
+    uint32_t initial_scale_power;
+    zl_ds_optimizer optimizer;
+    bool momentum;                      /* SGD with momentum */
+    bool clips;                         /* gradient_clipping is more than 0 */
+    uint64_t micro_batch, accumulation; /* 0, 1 where the file does not say */
+    bool memory_breakdown;              /* prints, and so resets, the peaks between the phases */
+    /* Not in the file, but in the program that reads it: */
+    bool zero_init;      /* the model is built under deepspeed.zero.Init */
+    bool decay_groups;   /* biases and norms are a parameter group of their own */
+    bool pooler_outside; /* the optimizer is not given the pooler (Bing BERT) */
+} zl_ds_config;
+
+/* Hears one line for every key of a foreign file that nobody knows. */
+typedef void zl_warn(void *context, const char *line);
+
+/* "0.19.6" is 19006. ZL_E_INPUT: no such text; ZL_E_UNMODELLED: a release outside 0.5 to 0.19. */
+ZL_API ZL_NODISCARD zl_status zl_ds_version_parse(const char *text, uint32_t *out, zl_err *err);
+
+/* What an empty ds_config.json means in that release. */
+ZL_API zl_ds_config zl_ds_config_default(uint32_t version);
+
+/* Reads a ds_config.json on top of the defaults of a release. Element counts may be written
+ * 500000000, 5e8 or "5e8"; fractions are cut off. "auto" (which Hugging Face's Trainer replaces) is
+ * ZL_E_INPUT and names the key; a key that moves memory in a way outside the model is
+ * ZL_E_UNMODELLED unless its value switches it off. warn may be NULL. */
+ZL_API ZL_NODISCARD zl_status zl_ds_config_read(zl_json file, uint32_t version, zl_ds_config *out,
+                                                zl_warn *warn, void *context, zl_err *err);
+
+enum { ZL_TORCH_STEPS_MAX = 64, ZL_LORA_TARGETS_MAX = 16, ZL_LORA_NAME = 32 };
+
+typedef struct zl_torch_run {
+    zl_hf_config model;
+    zl_torch_framework framework;
+    uint64_t stage; /* fsdp2: 3 or 2; deepspeed: ds.stage repeated; ddp 0, zero1 1 */
+    uint64_t ranks;
+    bool simulated; /* rank 0 of `ranks` without peers: no NCCL, no barrier tensors */
+    zl_torch_precision precision;
+    uint64_t micro_batch, seq, accumulation;
+    zl_torch_attention attention;
+    zl_torch_optimizer optimizer;
+    bool checkpointing;    /* every layer recomputed, non-reentrant */
+    bool drop_logits;      /* the caller drops the model's output before backward */
+    bool bucket_view;      /* DDP gradient_as_bucket_view */
+    double bucket_cap_mb;  /* DDP; 0: left at None */
+    uint64_t lora_rank;    /* 0: none */
+    uint32_t lora_targets; /* count */
+    char lora_target[ZL_LORA_TARGETS_MAX][ZL_LORA_NAME]; /* last part of a module's name */
+    double lora_dropout;
+    uint64_t trainable_layers; /* only the last K layers train; 0: all */
+    bool meta_init;            /* FSDP2: parameters were born sharded, on the meta device */
+    char alloc_conf[256];      /* PYTORCH_ALLOC_CONF */
+    zl_ds_config ds;
+    uint32_t steps;                   /* optimizer steps to walk; default 4 */
+    bool skipped[ZL_TORCH_STEPS_MAX]; /* step i was skipped by fp16 overflow */
+    uint64_t activations;             /* given instead of modelled; 0: modelled */
+    uint32_t multiprocessors;         /* of the GPU: 132 (H100, H200), 108 (A100) */
+    uint32_t capability;              /* 90 */
+    uint64_t device_total;            /* bytes; 0: no limit */
+    uint64_t device_context;          /* used when only the CUDA context exists */
+    bool descending_addresses;        /* address policy of the allocator; default true */
+} zl_torch_run;
+
+ZL_API void zl_torch_run_init(zl_torch_run *run);
+
+/* "BertForMaskedLM", "fsdp2", "bf16-mixed" */
+ZL_API const char *zl_hf_arch_name(zl_hf_arch arch);
+ZL_API const char *zl_torch_framework_name(zl_torch_framework framework);
+ZL_API const char *zl_torch_precision_name(zl_torch_precision precision);
+
+/* Whether no record of the project measured this framework, release, stage, architecture and
+ * precision: then a prediction is predicted only, and `why` says what of it was not measured. */
+ZL_API bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size);
+
+/* A checked run description of a framework other than native as a setup of PyTorch: reads its
+ * config.json and ds_config.json. Fills in what these decide in the run too (stage, precision,
+ * batch, sequence). ZL_E_USAGE: an option contradicts the ds_config.json, or the framework has no
+ * such stage or precision; both values are named. warn: as for zl_ds_config_read. */
+ZL_API ZL_NODISCARD zl_status zl_torch_run_from(zl_run *run, zl_torch_run *out, zl_warn *warn,
+                                                void *context, zl_err *err);
+
+/* ---- the answer ---- */
+
+typedef struct zl_mark {
+    int32_t step; /* -1: before the first */
+    char at[24];  /* "before_init" "init" "before_forward" "after_forward" ... "_0" */
+    uint64_t requested, peak_requested; /* peaks: since the previous mark */
+    uint64_t allocated, peak_allocated;
+    uint64_t active, peak_active;
+    uint64_t reserved, peak_reserved;
+    uint64_t device_used;        /* whole GPU: context, NCCL and modules included */
+    uint64_t host_rss, host_hwm; /* offload only, else 0 */
+} zl_mark;
+
+enum { ZL_MARKS_MAX = 2048 };
+typedef struct zl_marks {
+    zl_mark *mark; /* owned; zl_marks_clear() */
+    size_t count;
+    uint64_t parameters, trainable; /* elements, tied ones once */
+    char optimizer_class[48];       /* DeepSpeed: what wraps the optimizer */
+} zl_marks;
+
+/* One rank's walk. ZL_E_UNMODELLED names what is outside; ZL_E_USAGE an impossible setup. */
+ZL_API ZL_NODISCARD zl_status zl_torch_predict(const zl_torch_run *run, uint64_t rank,
+                                               zl_marks *out, zl_err *err);
+ZL_API void zl_marks_clear(zl_marks *marks);
+
+/* ---- what the bytes are ---- */
+
+typedef enum zl_term_kind {
+#define ZL_TERM(id, name, text) ZL_TERM_##id,
+#include "zeroledger/terms.def"
+#undef ZL_TERM
+    ZL_TERM_COUNT
+} zl_term_kind;
+
+ZL_API const char *zl_term_name(zl_term_kind kind); /* "grad.fp32" */
+ZL_API const char *zl_term_text(zl_term_kind kind);
+
+/* A mark, and requested bytes by what they are: they add up to the mark's exactly. */
+typedef struct zl_moment {
+    zl_mark mark;
+    uint64_t at_peak[ZL_TERM_COUNT]; /* at the first instant of the largest peak since the last one */
+    uint64_t at_mark[ZL_TERM_COUNT];
+} zl_moment;
+
+typedef struct zl_moments {
+    zl_moment *moment; /* owned; zl_moments_clear() */
+    size_t count;
+    uint64_t parameters, trainable;
+    char optimizer_class[48];
+} zl_moments;
+
+/* As zl_torch_predict, with the names of what is alive. */
+ZL_API ZL_NODISCARD zl_status zl_torch_explain(const zl_torch_run *run, uint64_t rank,
+                                               zl_moments *out, zl_err *err);
+ZL_API void zl_moments_clear(zl_moments *moments);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

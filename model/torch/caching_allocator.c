@@ -1,0 +1,455 @@
+#include "torch/caching_allocator.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "torch/segments.h"
+#include "zeroledger/bytes.h"
+
+/* Stands for a device without limit; 9/8 of it for each of 2 x ZT_STREAMS_MAX expandable segments
+ * still fit into the address space. */
+static const uint64_t no_limit = UINT64_C(1) << 50;
+
+static zl_status check_options(const zt_allocator_options *o, zl_err *err)
+{
+    if (o->addresses >= ZT_ADDRESSES_COUNT || o->waiting >= ZT_WAIT_COUNT) {
+        return zl_fail(err, ZL_E_USAGE, "options of the caching allocator hold an unknown name");
+    }
+    if (o->addresses == ZT_FROM_DRIVER && o->driver == NULL) {
+        return zl_fail(err, ZL_E_USAGE, "addresses from a driver need a driver");
+    }
+    if (o->device_total > no_limit || o->device_free > no_limit) {
+        return zl_fail(err, ZL_E_USAGE, "device memory must be at most 1 PiB, got %" PRIu64,
+                       zl_max(o->device_total, o->device_free));
+    }
+    return zt_alloc_conf_check(&o->conf, err);
+}
+
+/* PyTorch multiplies as doubles and truncates; so do we, to the same byte. */
+static uint64_t share_of(double share, uint64_t bytes)
+{
+    return (uint64_t)(share * (double)bytes);
+}
+
+zl_status zt_allocator_new(const zt_allocator_options *options, zt_allocator **out, zl_err *err)
+{
+    ZL_TRY(check_options(options, err));
+    zt_allocator *a = calloc(1, sizeof *a);
+    if (a == NULL || !zt_spans_init(&a->spans)) {
+        free(a);
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory in the model of the caching allocator");
+    }
+    const double threshold = options->conf.garbage_collection_threshold;
+    a->conf = options->conf;
+    a->waiting_mode = options->waiting;
+    a->addresses = options->addresses;
+    a->driver = options->driver;
+    a->driver_context = options->driver_context;
+    a->device_total = options->device_total != 0 ? options->device_total : no_limit;
+    a->device_free = options->device_free != 0 ? options->device_free : a->device_total;
+    a->allowed = share_of(a->conf.per_process_memory_fraction, a->device_total);
+    a->gc_threshold = threshold > 0.0 ? share_of(threshold, a->allowed) : ZL_POISON;
+    *out = a;
+    return ZL_OK;
+}
+
+void zt_allocator_free(zt_allocator *a)
+{
+    if (a != NULL) {
+        zt_spans_release(&a->spans);
+        free(a->rests);
+        free(a->waiting);
+        free(a);
+    }
+}
+
+/* The size as rounded by roundup_power2_divisions; `divisions` is a power of two above 1. */
+static uint64_t round_to_division(uint64_t size, uint64_t divisions)
+{
+    const uint64_t floor = UINT64_C(1) << (63 - __builtin_clzll(size));
+    const uint64_t step = floor >> (63 - __builtin_clzll(divisions));
+    if (floor == size) {
+        return size;
+    }
+    return step == 0 ? zl_mul(floor, 2) : zl_align_up(size, step);
+}
+
+static uint64_t round_size(const zt_alloc_conf *conf, uint64_t size)
+{
+    if (size < zt_min_block) {
+        return zt_min_block;
+    }
+    /* Intervals begin at 1 MiB = 2^20. */
+    const int log2 = 63 - __builtin_clzll(size);
+    const int last = ZT_ROUNDUP_INTERVALS - 1;
+    const int interval = log2 < 20 ? 0 : log2 - 20;
+    const uint64_t divisions = conf->roundup_power2_divisions[interval < last ? interval : last];
+    if (divisions > 1 && size > zl_mul(zt_min_block, divisions)) {
+        return round_to_division(size, divisions);
+    }
+    return zl_align_up(size, zt_min_block);
+}
+
+/* What a free span could grow to where it lies. */
+static uint64_t expandable_size(const zt_allocator *a, const zt_span *s)
+{
+    const zt_span *next = zt_span_at(a, s->next);
+    return s->next != 0 && next->state == ZT_SPAN_UNMAPPED ? zl_add(s->size, next->size) : s->size;
+}
+
+/* Best fit, but the tail that can grow counts with all it can grow to. */
+static uint32_t pass_over_tail(const zt_allocator *a, uint32_t root, uint32_t id)
+{
+    uint32_t next = zt_set_next(a->spans.at, root, id);
+    while (next != 0 &&
+           expandable_size(a, zt_span_at(a, next)) < expandable_size(a, zt_span_at(a, id))) {
+        id = next;
+        next = zt_set_next(a->spans.at, root, id);
+    }
+    return id;
+}
+
+/* The smallest sufficient free span of the stream, of equals the lowest; it stays in its set. */
+static uint32_t find_free(const zt_allocator *a, const zt_request *request)
+{
+    const uint32_t root = a->pool[request->pool].free[request->stream];
+    uint32_t id = zt_set_lower_bound(a->spans.at, root, request->size, 0);
+    if (id != 0 && a->conf.expandable_segments) {
+        id = pass_over_tail(a, root, id);
+    }
+    const uint64_t size = zt_span_at(a, id)->size;
+    const uint64_t oversize = a->conf.max_split_size;
+    const bool refused = request->size < oversize
+                             ? size >= oversize
+                             : size >= zl_add(request->size, a->conf.max_non_split_rounding);
+    return refused ? 0 : id;
+}
+
+static uint32_t take_free(zt_allocator *a, const zt_request *request)
+{
+    if (a->gc_threshold != ZL_POISON) {
+        zt_pool *pool = &a->pool[request->pool];
+        pool->searches = zl_add(pool->searches, 1);
+    }
+    const uint32_t id = find_free(a, request);
+    if (id != 0) {
+        zt_free_remove(a, id);
+    }
+    return id;
+}
+
+static uint32_t find_new(zt_allocator *a, const zt_request *request)
+{
+    if (a->gc_threshold != ZL_POISON) {
+        zt_segments_collect(a);
+    }
+    uint32_t id = zt_segment_new(a, request);
+    if (id == 0 && zt_segments_release_oversize(a, request)) {
+        id = zt_segment_new(a, request);
+    }
+    if (id == 0) {
+        zt_synchronize(a);
+        zt_segments_release(a);
+        a->stats.alloc_retries = zl_add(a->stats.alloc_retries, 1);
+        id = zt_segment_new(a, request);
+    }
+    a->new_segments += id != 0 ? 1 : 0;
+    return id;
+}
+
+static bool should_split(const zt_allocator *a, const zt_span *s, uint64_t size)
+{
+    const uint64_t remaining = zl_sub(s->size, size);
+    if (s->pool == ZT_POOL_SMALL || a->conf.expandable_segments) {
+        return remaining >= zt_min_block;
+    }
+    return size < a->conf.max_split_size && remaining > zt_small_size;
+}
+
+/* Splits a span that is in no set and hands its front out. */
+static void hand_out(zt_allocator *a, uint32_t id, uint64_t size, uint64_t requested)
+{
+    zt_span *s = zt_span_at(a, id);
+    const bool was_split = s->prev != 0 || s->next != 0;
+    const bool counts = !s->expandable;
+    if (should_split(a, s, size)) {
+        const uint32_t rest = zt_cut(a, id, size);
+        if (rest == 0) {
+            return;
+        }
+        zt_free_insert(a, rest);
+        s = zt_span_at(a, id);
+        if (counts && was_split) {
+            zt_stat_lower(&a->stats.inactive_split, size);
+        } else if (counts) {
+            zt_stat_raise(&a->stats.inactive_split, zt_span_at(a, rest)->size);
+        }
+    } else if (counts && was_split) {
+        zt_stat_lower(&a->stats.inactive_split, s->size);
+    }
+    s->state = ZT_SPAN_ALLOCATED;
+    s->requested = requested;
+    zt_stat_raise(&a->stats.allocated, s->size);
+    zt_stat_raise(&a->stats.active, s->size);
+    zt_stat_raise(&a->stats.requested, requested);
+}
+
+static bool usable(const zt_allocator *a)
+{
+    return a->failure.status == ZL_OK;
+}
+
+static zt_request request_of(const zt_allocator *a, uint64_t bytes, uint32_t stream)
+{
+    const uint64_t size = round_size(&a->conf, bytes);
+    return (zt_request){size, size <= zt_small_size ? ZT_POOL_SMALL : ZT_POOL_LARGE, stream};
+}
+
+bool zt_is_cached(const zt_allocator *a, uint64_t bytes, uint32_t stream)
+{
+    if (bytes == 0 || stream >= ZT_STREAMS_MAX) {
+        return false;
+    }
+    const zt_request request = request_of(a, bytes, stream);
+    return find_free(a, &request) != 0;
+}
+
+/* Whether a block is in one of the states; anything else is remembered as a misuse. */
+static bool check_block(zt_allocator *a, zt_block block, zt_span_state state, const char *what)
+{
+    if (!usable(a) || block == ZT_NO_BLOCK) {
+        return false;
+    }
+    if (block >= a->spans.count || zt_span_at(a, block)->state != state) {
+        zl_fail(&a->failure, ZL_E_BUG, "block %" PRIu32 " cannot be %s: it is not %s", block, what,
+                state == ZT_SPAN_ALLOCATED ? "handed out" : "waiting");
+        return false;
+    }
+    return true;
+}
+
+/* The free completes: the span joins the free ones beside it. */
+static void complete(zt_allocator *a, uint32_t id)
+{
+    zt_span *s = zt_span_at(a, id);
+    zt_stat_lower(&a->stats.active, s->size);
+    zt_stat_lower(&a->stats.requested, s->requested);
+    s->state = ZT_SPAN_FREE;
+    s->recorded = false;
+    s->until_allocation = 0;
+    s->until_segment = 0;
+    s->requested = 0;
+    const uint64_t below = zt_absorb(a, id, s->prev);
+    const uint64_t above = zt_absorb(a, id, s->next);
+    zt_free_insert(a, id);
+    if (s->expandable) {
+        return;
+    }
+    const bool split = s->prev != 0 || s->next != 0;
+    zt_stat_lower(&a->stats.inactive_split, zl_add(below, above));
+    zt_stat_raise(&a->stats.inactive_split, split ? s->size : 0);
+}
+
+static void wait_for(zt_allocator *a, uint32_t id)
+{
+    if (a->waiting_count == a->waiting_capacity) {
+        const uint32_t capacity = a->waiting_capacity == 0 ? 64 : 2 * a->waiting_capacity;
+        uint32_t *waiting = realloc(a->waiting, capacity * sizeof *waiting);
+        if (waiting == NULL) {
+            zt_out_of_memory(a);
+            return;
+        }
+        a->waiting = waiting;
+        a->waiting_capacity = capacity;
+    }
+    a->waiting[a->waiting_count++] = id;
+    zt_span *s = zt_span_at(a, id);
+    s->until_allocation += a->allocations;
+    s->until_segment += a->new_segments;
+    s->state = ZT_SPAN_WAITING;
+}
+
+void zt_free(zt_allocator *a, zt_block block)
+{
+    if (!check_block(a, block, ZT_SPAN_ALLOCATED, "freed")) {
+        return;
+    }
+    zt_stat_lower(&a->stats.allocated, zt_span_at(a, block)->size);
+    if (zt_span_at(a, block)->recorded) {
+        wait_for(a, block);
+    } else {
+        complete(a, block);
+    }
+}
+
+void zt_record_stream(zt_allocator *a, zt_block block, uint32_t stream)
+{
+    if (check_block(a, block, ZT_SPAN_ALLOCATED, "recorded") &&
+        zt_span_at(a, block)->stream != stream) {
+        zt_span_at(a, block)->recorded = true;
+    }
+}
+
+void zt_outlast(zt_allocator *a, zt_block block, uint32_t allocations, uint32_t segments)
+{
+    if (check_block(a, block, ZT_SPAN_ALLOCATED, "outlasted")) {
+        zt_span_at(a, block)->until_allocation = allocations;
+        zt_span_at(a, block)->until_segment = segments;
+    }
+}
+
+void zt_device_idle(zt_allocator *a)
+{
+    for (uint32_t i = 0; i < a->waiting_count; i++) {
+        zt_span_at(a, a->waiting[i])->until_allocation = 0;
+        zt_span_at(a, a->waiting[i])->until_segment = 0;
+    }
+}
+
+/* process_events: the frees whose recorded uses have ended complete. */
+static void complete_ended(zt_allocator *a)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < a->waiting_count; i++) {
+        const zt_span *s = zt_span_at(a, a->waiting[i]);
+        if (s->until_allocation > a->allocations || s->until_segment > a->new_segments) {
+            a->waiting[kept++] = a->waiting[i];
+        } else {
+            complete(a, a->waiting[i]);
+        }
+    }
+    a->waiting_count = kept;
+}
+
+zt_block zt_alloc(zt_allocator *a, uint64_t bytes, uint32_t stream)
+{
+    if (!usable(a) || bytes == 0) {
+        return ZT_NO_BLOCK;
+    }
+    if (stream >= ZT_STREAMS_MAX) {
+        zl_fail(&a->failure, ZL_E_USAGE, "stream must be 0..%d, got %" PRIu32, ZT_STREAMS_MAX - 1,
+                stream);
+        return ZT_NO_BLOCK;
+    }
+    a->streams = stream >= a->streams ? stream + 1 : a->streams;
+    if (a->waiting_mode == ZT_WAIT_NEXT_ALLOC) {
+        complete_ended(a);
+    }
+    a->allocations++;
+    const zt_request request = request_of(a, bytes, stream);
+    uint32_t id = take_free(a, &request);
+    if (id == 0) {
+        id = find_new(a, &request);
+    }
+    if (id != 0) {
+        hand_out(a, id, request.size, bytes);
+    } else {
+        a->stats.ooms = zl_add(a->stats.ooms, 1);
+    }
+    return usable(a) ? id : ZT_NO_BLOCK;
+}
+
+void zt_complete(zt_allocator *a, zt_block block)
+{
+    if (!check_block(a, block, ZT_SPAN_WAITING, "completed")) {
+        return;
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < a->waiting_count; i++) {
+        if (a->waiting[i] != block) {
+            a->waiting[kept++] = a->waiting[i];
+        }
+    }
+    a->waiting_count = kept;
+    complete(a, block);
+}
+
+void zt_synchronize(zt_allocator *a)
+{
+    for (uint32_t i = 0; i < a->waiting_count; i++) {
+        complete(a, a->waiting[i]);
+    }
+    a->waiting_count = 0;
+}
+
+void zt_empty_cache(zt_allocator *a)
+{
+    if (usable(a)) {
+        zt_synchronize(a);
+        zt_segments_release(a);
+    }
+}
+
+void zt_reset_peaks(zt_allocator *a)
+{
+    zt_stats *s = &a->stats;
+    zt_stat *const all[] = {&s->requested, &s->allocated,      &s->active,
+                            &s->reserved,  &s->inactive_split, &s->segments};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        all[i]->peak = all[i]->current;
+    }
+}
+
+const zt_stats *zt_allocator_stats(const zt_allocator *a)
+{
+    return &a->stats;
+}
+
+zl_status zt_allocator_status(const zt_allocator *a, zl_err *err)
+{
+    if (a->failure.status == ZL_OK) {
+        return ZL_OK;
+    }
+    return zl_fail(err, a->failure.status, "%s", a->failure.text);
+}
+
+uint64_t zt_block_address(const zt_allocator *a, zt_block block)
+{
+    return block < a->spans.count ? zt_span_at(a, block)->address : 0;
+}
+
+uint64_t zt_block_size(const zt_allocator *a, zt_block block)
+{
+    return block < a->spans.count ? zt_span_at(a, block)->size : 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const zt_piece *x = a;
+    const zt_piece *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static zt_piece piece_of(const zt_allocator *a, const zt_span *s)
+{
+    const bool allocated = s->state == ZT_SPAN_ALLOCATED;
+    const bool first = s->prev == 0 || zt_span_at(a, s->prev)->state == ZT_SPAN_UNMAPPED;
+    return (zt_piece){.address = s->address,
+                      .size = s->size,
+                      .requested = s->requested,
+                      .stream = s->stream,
+                      .allocated = allocated,
+                      .active = allocated || s->state == ZT_SPAN_WAITING,
+                      .small = s->pool == ZT_POOL_SMALL,
+                      .expandable = s->expandable,
+                      .first = first};
+}
+
+zl_status zt_allocator_pieces(const zt_allocator *a, zt_piece **out, size_t *count, zl_err *err)
+{
+    zt_piece *pieces = malloc(a->spans.count * sizeof *pieces);
+    if (pieces == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory in the model of the caching allocator");
+    }
+    size_t n = 0;
+    for (uint32_t id = 1; id < a->spans.count; id++) {
+        const zt_span *s = zt_span_at(a, id);
+        if (s->state != ZT_SPAN_UNUSED && s->state != ZT_SPAN_UNMAPPED) {
+            pieces[n++] = piece_of(a, s);
+        }
+    }
+    qsort(pieces, n, sizeof *pieces, by_address);
+    *out = pieces;
+    *count = n;
+    return ZL_OK;
+}

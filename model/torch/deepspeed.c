@@ -1,0 +1,672 @@
+/* runtime/engine.py: who wraps the optimizer, the frame of a micro-step, the marks of the training
+ * loop. What the wrappers do is in their own files. */
+#include "torch/deepspeed_zero3.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "torch/ops.h"
+#include "zeroledger/bytes.h"
+
+/* ---- the model and the optimizer's groups ---- */
+
+static bool is_pooler(const zt_param *param)
+{
+    for (const zt_module *m = param->module; m != NULL; m = m->parent) {
+        if (strcmp(m->name, "pooler") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t group_of(const zl_ds_config *config, const zt_param *param)
+{
+    if (!param->trains || (config->pooler_outside && is_pooler(param))) {
+        return ZT_DS_NO_GROUP;
+    }
+    return config->decay_groups && param->dimensions < 2 ? 1 : 0;
+}
+
+/* Overlap of [start, start + x) with this rank's partition. */
+static uint64_t part(const zt_process *p, const zt_ds_group *g, uint64_t start, uint64_t x)
+{
+    const uint64_t begin = zl_max(start, zl_mul(p->rank, g->local));
+    const uint64_t end = zl_min(zl_add(start, x), zl_mul(p->rank + 1, g->local));
+    return end > begin ? end - begin : 0;
+}
+
+/* _round_robin_reorder: the flat group takes every N-th parameter, then the next ones of each. */
+static void place(const zt_ds *ds, zt_ds_group *g)
+{
+    const uint64_t turns =
+        ds->config->round_robin_gradients && ds->wrapper == ZT_DS_ZERO12 ? ds->ranks : 1;
+    uint64_t offset = 0;
+    for (uint64_t turn = 0; turn < turns && turn < g->params; turn++) {
+        for (uint64_t i = turn; i < g->params; i += turns) {
+            g->param[i]->offset = offset;
+            offset = zl_add(offset, g->param[i]->x);
+        }
+    }
+}
+
+/* Stages 1 and 2 pad a group to 2N elements, so that every partition begins on 4 bytes. */
+static void lay_out(zt_process *p, zt_ds *ds, zt_ds_group *g, uint32_t index)
+{
+    g->param = zt_arena(p, p->param_count, sizeof *g->param);
+    for (uint32_t i = 0; i < p->param_count; i++) {
+        if (ds->param[i].group == index) {
+            g->elements = zl_add(g->elements, ds->param[i].x);
+            g->param[g->params++] = &ds->param[i];
+        }
+    }
+    g->flat = zl_align_up(g->elements, zl_mul(2, ds->ranks));
+    g->local = zl_exact_div(g->flat, ds->ranks);
+    place(ds, g);
+    for (uint32_t i = 0; i < g->params; i++) {
+        g->param[i]->count = part(p, g, g->param[i]->offset, g->param[i]->x);
+    }
+}
+
+static void list_params(zt_process *p, zt_ds *ds)
+{
+    ds->param = zt_arena(p, p->param_count, sizeof *ds->param);
+    for (uint32_t i = 0; i < p->param_count; i++) {
+        zt_param *const param = p->named[i];
+        ds->param[i] = (zt_ds_param){
+            .param = param, .group = group_of(ds->config, param), .x = zt_param_elements(param)};
+        param->user = &ds->param[i];
+    }
+    ds->groups = ds->config->decay_groups ? 2 : 1;
+    for (uint32_t i = 0; i < ds->groups; i++) {
+        lay_out(p, ds, &ds->group[i], i);
+    }
+}
+
+/* model.half() and model.bfloat16() on the host took the module buffers along. */
+static void cast_buffers(zt_process *p, const zt_ds *ds)
+{
+    for (uint32_t i = 0; i < p->module_count && !ds->release.float_buffers_keep; i++) {
+        zt_module *const m = p->modules[i];
+        for (uint32_t k = 0; k < m->buffers; k++) {
+            if (m->buffer[k].floating && ds->width == 2) {
+                m->buffer[k].bytes = zl_exact_div(m->buffer[k].bytes, 2);
+            }
+        }
+    }
+}
+
+static const zt_ds_wrapper_table *table_of(const zt_ds *ds)
+{
+    switch (ds->wrapper) {
+    case ZT_DS_FP16:
+        return &zt_ds_fp16;
+    case ZT_DS_FP16_UNFUSED:
+        return &zt_ds_fp16_unfused;
+    case ZT_DS_BF16:
+        return &zt_ds_bf16;
+    case ZT_DS_ZERO12:
+        return &zt_ds_zero12_table;
+    case ZT_DS_ZERO3:
+        return ds->release.stage3_rewritten ? &zt_ds_zero3_table : &zt_ds_zero3_old_table;
+    case ZT_DS_BARE:
+    case ZT_DS_WRAPPER_COUNT:
+        break;
+    }
+    return &zt_ds_bare;
+}
+
+static bool is_fused_adam(const zt_process *p)
+{
+    return p->run->optimizer == ZL_TORCH_FROM_CONFIG && p->run->ds.optimizer == ZL_DS_ADAM;
+}
+
+static const char *base_name(const zt_process *p)
+{
+    return is_fused_adam(p) ? "FusedAdam" : p->run->optimizer == ZL_TORCH_SGD ? "SGD" : "AdamW";
+}
+
+static bool is_zero(const zt_ds *ds)
+{
+    return ds->wrapper == ZT_DS_ZERO12 || ds->wrapper == ZT_DS_ZERO3;
+}
+
+static void reset_peak_at_init(zt_process *p, const zt_ds *ds)
+{
+    /* Rank 0 of ZeRO prints memory messages, and see_memory_usage resets the peaks when it has
+     * printed; BF16_Optimizer still does. */
+    const bool prints = is_zero(ds) && !ds->release.silent_init;
+    if (p->rank == 0 && (prints || ds->wrapper == ZT_DS_BF16)) {
+        zt_reset_peak(p);
+    }
+}
+
+static void prepare(zt_process *p)
+{
+    zt_ds *const ds = zt_arena(p, 1, sizeof *ds);
+    const zl_ds_config *config = &p->run->ds;
+    zl_err err = {0};
+    p->user = ds;
+    ds->config = config;
+    ds->release = zt_ds_release_of(config);
+    ds->ranks = p->run->ranks;
+    ds->width = config->fp16 || config->bf16 ? 2 : 4;
+    ds->real = !p->run->simulated;
+    if (zt_ds_wrapper_of(p->run, &ds->wrapper, &err) != ZL_OK) {
+        zt_fail(p, err.status, err.text);
+    }
+    ds->table = table_of(ds);
+    snprintf(p->marks->optimizer_class, sizeof p->marks->optimizer_class, "%s",
+             ds->table->name != NULL ? ds->table->name : base_name(p));
+    ds->list = zt_arena(p, p->param_count, sizeof *ds->list);
+    ds->batch = zt_arena(p, (size_t)p->run->accumulation, sizeof *ds->batch);
+    ds->part = zt_arena(p, (size_t)p->layer_count + 1, sizeof *ds->part);
+    list_params(p, ds);
+    cast_buffers(p, ds);
+    p->linear_for_zero3 = ds->wrapper == ZT_DS_ZERO3 && config->memory_efficient_linear &&
+                          (config->zero_init || ds->release.efficient_linear);
+}
+
+static void build(zt_process *p)
+{
+    prepare(p);
+    if (zt_ds_of(p)->wrapper == ZT_DS_ZERO3) {
+        zt_ds_zero3_build(p);
+    }
+}
+
+static void init(zt_process *p)
+{
+    zt_ds *const ds = zt_ds_of(p);
+    ds->table->init(p);
+    ds->initialized = true;
+    reset_peak_at_init(p, ds);
+}
+
+/* ---- the frame of a micro-step ---- */
+
+/* _backward_prologue_per_tensor: gradient / accumulation. */
+static void scale_gradient(zt_process *p, void *context, zt_tensor *gradient)
+{
+    (void)context;
+    zt_tensor scaled = *gradient;
+    scaled.storage = zt_new(p, zt_bytes(*gradient));
+    zt_release(p, gradient);
+    *gradient = scaled;
+}
+
+static void hook_outputs(zt_process *p, const zt_output *out)
+{
+    zt_hook_gradient(p, out->loss, scale_gradient, NULL);
+    zt_hook_gradient(p, out->logits, scale_gradient, NULL);
+    zt_hook_gradient(p, out->second_logits, scale_gradient, NULL);
+}
+
+static void run_graph(zt_process *p, zt_tensor loss)
+{
+    zt_weightless(p, p->run->activations > 0);
+    zt_backward(p, loss);
+    zt_weightless(p, false);
+}
+
+/* Since 0.18.3: the value that backward() returns, the scaled loss, the graph. */
+static void backward(zt_process *p, const zt_ds *ds, zt_tensor loss)
+{
+    zt_tensor returned = zt_scale(p, loss);
+    zt_tensor scaled = is_zero(ds) ? zt_scale(p, loss) : zt_share(p, loss);
+    run_graph(p, scaled);
+    if (ds->table->after_backward != NULL) {
+        ds->table->after_backward(p);
+    }
+    zt_release(p, &scaled);
+    zt_release(p, &returned);
+}
+
+/* loss.mean().detach(), which lives as long as backward() runs, and its sum with that of earlier
+ * micro-steps. */
+static zt_storage keep_mean_loss(zt_process *p, zt_ds *ds, zt_tensor loss)
+{
+    zt_storage mean = zt_new(p, zt_bytes(loss));
+    if (ds->mean_loss == ZT_NO_STORAGE) {
+        ds->mean_loss = zt_hold(p, mean);
+    } else {
+        zt_storage sum = zt_new(p, zt_bytes(loss));
+        zt_drop(p, &ds->mean_loss);
+        ds->mean_loss = sum;
+    }
+    return mean;
+}
+
+/* What the wrapper's backward() gets: ZeRO takes the product with the loss scale of loss.float(),
+ * which its caller keeps; FP16_Optimizer drops that; the others take the loss. */
+static zt_tensor scale_loss(zt_process *p, const zt_ds *ds, zt_tensor loss, zt_tensor *kept)
+{
+    const bool fused = ds->wrapper == ZT_DS_FP16 || ds->wrapper == ZT_DS_FP16_UNFUSED;
+    if (!is_zero(ds) && !fused) {
+        return zt_share(p, loss);
+    }
+    zt_tensor wide = zt_to(p, loss, 4);
+    zt_tensor scaled = zt_scale(p, wide);
+    if (is_zero(ds)) {
+        *kept = wide;
+    } else {
+        zt_release(p, &wide);
+    }
+    return scaled;
+}
+
+static void backward_before_hooks(zt_process *p, zt_ds *ds, zt_tensor given)
+{
+    zt_tensor loss = zt_share(p, given);
+    zt_tensor kept = {0};
+    if (p->run->accumulation > 1) {
+        zt_tensor wide = zt_to(p, loss, 4);
+        zt_assign(p, &loss, zt_scale(p, wide));
+        zt_release(p, &wide);
+    }
+    zt_storage mean = ds->release.keeps_mean_loss ? keep_mean_loss(p, ds, loss) : ZT_NO_STORAGE;
+    if (ds->table->before_backward != NULL) {
+        ds->table->before_backward(p);
+    }
+    zt_tensor scaled = scale_loss(p, ds, loss, &kept);
+    run_graph(p, scaled);
+    zt_release(p, &scaled);
+    zt_release(p, &kept);
+    if (ds->table->after_backward != NULL) {
+        ds->table->after_backward(p);
+    }
+    zt_drop(p, &mean);
+    zt_release(p, &loss);
+}
+
+static void optimizer_step(zt_process *p, zt_ds *ds)
+{
+    ds->table->step(p);
+    zt_drop(p, &ds->scaled_norm);
+    if (ds->global_norm != ZT_NO_STORAGE) {
+        zt_drop(p, &ds->engine_norm);
+        ds->engine_norm = ds->global_norm;
+        ds->global_norm = ZT_NO_STORAGE;
+    }
+    zt_drop(p, &ds->mean_loss);
+}
+
+/* "after_forward_0" of the first of several micro-steps, "after_forward" of the last. */
+static void mark(zt_process *p, int32_t step, const char *at)
+{
+    const zt_ds *ds = zt_ds_of(p);
+    char name[24];
+    zt_device_idle(p->allocator);
+    if (ds->boundary) {
+        zt_mark(p, step, at);
+        return;
+    }
+    snprintf(name, sizeof name, "%s_%" PRIu64, at, ds->micro_step);
+    zt_mark(p, step, name);
+}
+
+/* "memory_breakdown": rank 0 prints before and after each phase, and printing resets the peaks. */
+static void print_memory(zt_process *p, const zt_ds *ds)
+{
+    if (ds->config->memory_breakdown && p->rank == 0) {
+        zt_reset_peak(p);
+    }
+}
+
+static void micro_step(zt_process *p, zt_ds *ds, int32_t step, const zt_batch *batch)
+{
+    print_memory(p, ds);
+    zt_weightless(p, p->run->activations > 0);
+    zt_output out = zt_forward(p, batch);
+    zt_weightless(p, false);
+    ds->forwards++;
+    print_memory(p, ds);
+    if (ds->release.output_hooks) {
+        hook_outputs(p, &out);
+    }
+    mark(p, step, "after_forward");
+    print_memory(p, ds);
+    if (ds->release.output_hooks) {
+        backward(p, ds, out.loss);
+    } else {
+        backward_before_hooks(p, ds, out.loss);
+    }
+    print_memory(p, ds);
+    ds->started++;
+    zt_assign(p, &p->loss_value, zt_detach(p, out.loss));
+    zt_output_drop(p, &out);
+    mark(p, step, "after_backward");
+    print_memory(p, ds);
+    if (ds->boundary) {
+        optimizer_step(p, ds);
+    }
+    print_memory(p, ds);
+    mark(p, step, "after_step");
+}
+
+/* The loop of the records: batches of all micro-steps, then engine(), engine.backward() and
+ * engine.step() for each; DeepSpeed clears the gradients itself. */
+static void train_step(zt_process *p, int32_t step)
+{
+    zt_ds *const ds = zt_ds_of(p);
+    const size_t count = (size_t)p->run->accumulation;
+    zt_batches_new(p, ds->batch, count);
+    zt_mark(p, step, "before_forward");
+    ds->skips = step >= 0 && step < ZL_TORCH_STEPS_MAX && p->run->skipped[step];
+    for (size_t i = 0; i < count; i++) {
+        ds->micro_step = i;
+        ds->boundary = i + 1 == count;
+        micro_step(p, ds, step, &ds->batch[i]);
+    }
+    zt_batches_drop(p, ds->batch, count);
+}
+
+static void gradient(zt_process *p, zt_param *param)
+{
+    const zt_ds *ds = zt_ds_of(p);
+    zt_name(p, param->grad.storage, "gradients");
+    if (ds->table->gradient != NULL && ds->param[param->index].group != ZT_DS_NO_GROUP) {
+        const bool was = zt_weightless(p, false);
+        ds->table->gradient(p, param);
+        zt_weightless(p, was);
+    }
+}
+
+/* ---- activations that are given ---- */
+
+/* Equal parts: one per layer, from the end of its forward to the end of its backward, and one for
+ * what comes after the layers. That one goes with the last layer's: when head and loss let go of
+ * what they saved, the gradients of logits and hidden states take its place. */
+
+static uint32_t layer_index(const zt_process *p, const zt_module *m)
+{
+    uint32_t i = 0;
+    while (i < p->layer_count && p->layers[i] != m) {
+        i++;
+    }
+    return i;
+}
+
+static void drop_part(zt_process *p, void *context, zt_tensor *gradient)
+{
+    zt_ds *const ds = zt_ds_of(p);
+    zt_storage *const part = context;
+    (void)gradient;
+    zt_drop(p, part);
+    if (part + 1 == &ds->part[p->layer_count]) {
+        zt_drop(p, &ds->part[p->layer_count]);
+    }
+}
+
+static void hold_part(zt_process *p, uint32_t i)
+{
+    zt_ds *const ds = zt_ds_of(p);
+    const uint64_t parts = p->layer_count + 1;
+    const uint64_t rest = i == 0 ? p->run->activations % parts : 0;
+    zt_drop(p, &ds->part[i]);
+    ds->part[i] = zt_ds_new(p, zl_add(p->run->activations / parts, rest), "activations");
+}
+
+static void enter(zt_process *p, zt_module *m, zt_tensor *input, size_t count)
+{
+    zt_ds *const ds = zt_ds_of(p);
+    const bool was = zt_weightless(p, false);
+    if (was && m->layer && count > 0) {
+        zt_hook_gradient(p, input[0], drop_part, &ds->part[layer_index(p, m)]);
+    }
+    if (ds->wrapper == ZT_DS_ZERO3) {
+        zt_ds_zero3_enter(p, m, input, count);
+    }
+    zt_weightless(p, was);
+}
+
+static void leave(zt_process *p, zt_module *m, zt_tensor *output, size_t count)
+{
+    const bool was = zt_weightless(p, false);
+    if (was && (m->layer || m == p->root)) {
+        hold_part(p, m == p->root ? p->layer_count : layer_index(p, m));
+    }
+    if (zt_ds_of(p)->wrapper == ZT_DS_ZERO3) {
+        zt_ds_zero3_leave(p, m, output, count);
+    }
+    zt_weightless(p, was);
+}
+
+/* The world's communicator exists from the beginning where init_process_group names the device;
+ * else it comes with the first barrier. Gradients and weights go through one of data parallelism,
+ * under zero.Init through that of the world, which broadcasts the parameters as they are made. */
+static zt_nccl nccl(const zt_process *p)
+{
+    const zt_ds *ds = zt_ds_of(p);
+    const uint32_t world = ds->release.named_device ? 1 : 0;
+    const bool zero_init = ds->config->zero_init && ds->wrapper == ZT_DS_ZERO3;
+    const bool barrier =
+        ds->wrapper == ZT_DS_ZERO3 || (ds->wrapper == ZT_DS_ZERO12 && ds->release.barrier_tensor);
+    if (!ds->real) {
+        return (zt_nccl){.kernels = ds->initialized};
+    }
+    if (!ds->initialized) {
+        return (zt_nccl){.communicators = zero_init ? 1 : world,
+                         .used = zero_init ? 1 : 0,
+                         .broadcast = zero_init};
+    }
+    return (zt_nccl){.communicators = world == 1 || barrier ? 2 : 1,
+                     .used = barrier && !zero_init ? 2 : 1,
+                     .broadcast = true,
+                     .kernels = true};
+}
+
+static void finish(zt_process *p)
+{
+    if (p->user != NULL && zt_ds_of(p)->zero3 != NULL) {
+        zt_ds_zero3_finish(p);
+    }
+}
+
+const zt_framework zt_deepspeed = {
+    .build = build,
+    .init = init,
+    .enter = enter,
+    .leave = leave,
+    .gradient = gradient,
+    .train_step = train_step,
+    .nccl = nccl,
+    .host = zt_ds_host_mark,
+    .finish = finish,
+};
+
+/* ---- pieces that several wrappers use ---- */
+
+zt_storage zt_ds_new(zt_process *p, uint64_t bytes, const char *name)
+{
+    zt_storage s = zt_new(p, bytes);
+    zt_name(p, s, name);
+    return s;
+}
+
+void zt_ds_point(zt_process *p, zt_param *param, zt_storage storage)
+{
+    zt_drop(p, &param->value.storage);
+    param->value.storage = zt_hold(p, storage);
+}
+
+void zt_ds_clear_gradients(zt_process *p, const zt_ds_group *group)
+{
+    for (uint32_t i = 0; i < group->params; i++) {
+        zt_clear_grad(p, group->param[i]->param);
+    }
+}
+
+void zt_ds_norm(zt_process *p, const uint64_t *count, size_t tensors)
+{
+    const bool kept = zt_ds_of(p)->release.norms_on_device;
+    zt_storage *const norm = zt_ds_of(p)->list;
+    for (size_t i = 0; i < tensors; i++) {
+        zt_storage wide = zt_ds_new(p, zl_mul(8, count[i]), "norm in double precision");
+        norm[i] = zt_new(p, 8);
+        zt_touch_full_reduction(p, count[i], 8);
+        zt_drop(p, &wide);
+        if (!kept) { /* .item() */
+            zt_drop(p, &norm[i]);
+        }
+    }
+    if (kept) { /* torch.stack(norms).square().sum().float() */
+        zt_storage stacked = zt_new(p, zl_mul(8, tensors));
+        zt_storage squared = zt_new(p, zl_mul(8, tensors));
+        zt_drop(p, &stacked);
+        zt_touch(p, 8);
+        zt_touch_full_reduction(p, tensors, 8);
+        zt_drop(p, &squared);
+    }
+    for (size_t i = 0; i < tensors; i++) {
+        zt_drop(p, &norm[i]);
+    }
+}
+
+void zt_ds_norm_scalars(zt_process *p, uint64_t bytes)
+{
+    zt_ds *const ds = zt_ds_of(p);
+    ds->scaled_norm = zt_new(p, bytes);
+    ds->global_norm = zt_new(p, bytes);
+}
+
+static zt_optimizer *torch_optimizer(zt_process *p)
+{
+    const zl_ds_config *config = &p->run->ds;
+    if (p->run->optimizer != ZL_TORCH_FROM_CONFIG) {
+        return zt_optimizer_new(p, p->run->optimizer);
+    }
+    switch (config->optimizer) {
+    case ZL_DS_TORCH_ADAM:
+    case ZL_DS_CLIENT: /* as Hugging Face's Trainer: torch.optim.AdamW */
+        return zt_optimizer_new(p, ZL_TORCH_ADAMW_FOREACH);
+    case ZL_DS_ADAM8BIT:
+        return zt_optimizer_new(p, ZL_TORCH_ADAM8BIT);
+    case ZL_DS_SGD:
+        return config->momentum ? zt_optimizer_new(p, ZL_TORCH_SGD) : NULL;
+    case ZL_DS_ADAM:
+    case ZL_DS_LAMB:
+        break;
+    }
+    return NULL;
+}
+
+void zt_ds_updater_add(zt_process *p, zt_ds_updater *u, uint64_t elements)
+{
+    const zl_ds_config *config = &p->run->ds;
+    if (u->elements == NULL) {
+        u->elements = zt_arena(p, p->param_count + 1, sizeof *u->elements);
+        u->torch = torch_optimizer(p);
+        const bool plain = p->run->optimizer == ZL_TORCH_FROM_CONFIG &&
+                           config->optimizer == ZL_DS_SGD; /* without momentum: no state */
+        u->states = u->torch != NULL || plain ? 0 : 2;
+        u->state = zt_arena(p, zl_mul(2, p->param_count + 1), sizeof *u->state);
+    }
+    u->elements[u->tensors++] = elements;
+    if (u->torch != NULL) {
+        zt_optimizer_add(p, u->torch, elements, 4);
+    }
+}
+
+void zt_ds_updater_step(zt_process *p, zt_ds_updater *u)
+{
+    if (u->torch != NULL) {
+        zt_optimizer_step(p, u->torch);
+    }
+    for (uint32_t i = 0; i < u->tensors && !u->started; i++) {
+        for (uint32_t k = 0; k < u->states; k++) {
+            u->state[2 * i + k] = zt_ds_new(p, zl_mul(4, u->elements[i]), "optimizer states");
+        }
+    }
+    u->started = true;
+}
+
+void zt_ds_to_device(zt_process *p)
+{
+    zt_init_on_device(p);
+    for (uint32_t i = 0; i < p->param_count; i++) {
+        zt_name(p, p->named[i]->value.storage, "parameters");
+    }
+    zt_ds_optimizer_flag(p);
+}
+
+/* FusedAdam: its kernels report overflow into a buffer. */
+void zt_ds_optimizer_flag(zt_process *p)
+{
+    zt_ds *const ds = zt_ds_of(p);
+    if (is_fused_adam(p) && ds->config->offload_optimizer == ZL_OFFLOAD_NONE) {
+        ds->flag = zt_new(p, 4);
+    }
+}
+
+/* MEMORY_OPT_ALLREDUCE_SIZE of runtime/engine.py, elements. */
+static const uint64_t allreduce_size = 500000000;
+
+void zt_ds_reduce_flat(zt_process *p)
+{
+    const zt_ds *ds = zt_ds_of(p);
+    uint64_t filled = 0;
+    uint32_t tensors = 0;
+    for (uint32_t i = 0; i < p->param_count; i++) {
+        if (p->named[i]->grad.storage != ZT_NO_STORAGE) {
+            filled = zl_add(filled, ds->param[i].x);
+            tensors++;
+        }
+        if (tensors > 0 && (filled > allreduce_size || i + 1 == p->param_count)) {
+            zt_storage flat = zt_ds_new(p, tensors > 1 ? zl_mul(ds->width, filled) : 0,
+                                        "flat copy of the gradients to reduce");
+            zt_drop(p, &flat);
+            filled = 0;
+            tensors = 0;
+        }
+    }
+}
+
+/* isfinite of the maximum and of the minimum. */
+static void check_extremes(zt_process *p, const zt_ds *ds, uint64_t elements)
+{
+    zt_storage finite = ZT_NO_STORAGE;
+    for (int i = 0; i < 2; i++) {
+        zt_storage extreme = zt_new(p, ds->width);
+        zt_touch_full_reduction(p, elements, (uint32_t)ds->width);
+        zt_touch(p, ds->width); /* its absolute value */
+        zt_drop(p, &finite);
+        finite = zt_new(p, 1);
+        zt_drop(p, &extreme);
+    }
+    zt_drop(p, &finite);
+}
+
+/* x.float(), isnan, isinf, their or, and its maximum as floats. */
+static void check_masks(zt_process *p, const zt_ds *ds, uint64_t elements)
+{
+    zt_storage wide = zt_new(p, ds->width == 4 ? 0 : zl_mul(4, elements));
+    zt_storage mask[3] = {zt_new(p, elements), zt_new(p, elements), zt_new(p, elements)};
+    zt_storage floats = zt_new(p, zl_mul(4, elements));
+    zt_storage most = zt_new(p, 4);
+    zt_touch_full_reduction(p, elements, 4);
+    zt_drop(p, &floats);
+    for (int i = 0; i < 3; i++) {
+        zt_drop(p, &mask[i]);
+    }
+    zt_drop(p, &wide);
+    zt_drop(p, &most);
+}
+
+void zt_ds_overflow(zt_process *p, const uint64_t *count, size_t tensors)
+{
+    const zt_ds *ds = zt_ds_of(p);
+    zt_storage invalid =
+        zt_new(p, ds->release.overflow_reductions || ds->release.overflow_masks ? 4 : 0);
+    for (size_t i = 0; i < tensors; i++) {
+        if (ds->release.overflow_reductions) {
+            check_extremes(p, ds, count[i]);
+        } else if (ds->release.overflow_masks) {
+            check_masks(p, ds, count[i]);
+        } else {
+            zt_touch(p, ds->width == 4 ? 0 : zl_mul(4, count[i]));
+        }
+    }
+    zt_drop(p, &invalid);
+}

@@ -1,0 +1,685 @@
+/* ds_config.json, the file DeepSpeed is configured with, as the release that reads it understands
+ * it. Keys and defaults: runtime/config.py, runtime/zero/config.py, offload_config.py,
+ * runtime/precision_config.py and runtime/engine.py of the releases 0.5.8 to 0.19.6. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "zeroledger/bytes.h"
+#include "zeroledger/json.h"
+#include "zeroledger/text.h"
+#include "zeroledger/torch.h"
+
+/* What a key does to memory. */
+typedef enum key_kind {
+    KEY_NOTHING, /* moves no byte of device or host memory that is modelled */
+    KEY_FLAG,
+    KEY_COUNT,
+    KEY_OUTSIDE,   /* moves memory in a way outside the model, unless its value switches it off */
+    KEY_ELSEWHERE, /* an object or a value that its own function reads */
+    KEY_KIND_COUNT
+} key_kind;
+
+typedef struct key {
+    const char *name;
+    key_kind kind;
+    size_t field;     /* of zl_ds_config, of KEY_FLAG and KEY_COUNT */
+    uint64_t neutral; /* KEY_OUTSIDE: this number switches it off too */
+} key;
+
+#define FIELD(name) offsetof(zl_ds_config, name)
+
+static const key zero_keys[] = {
+    {"stage", KEY_COUNT, FIELD(stage), 0},
+    {"contiguous_gradients", KEY_FLAG, FIELD(contiguous_gradients), 0},
+    {"reduce_scatter", KEY_FLAG, FIELD(reduce_scatter), 0},
+    {"reduce_bucket_size", KEY_COUNT, FIELD(reduce_bucket_size), 0},
+    {"use_multi_rank_bucket_allreduce", KEY_FLAG, FIELD(multi_rank_bucket_allreduce), 0},
+    {"allgather_partitions", KEY_NOTHING, 0, 0},
+    {"allgather_bucket_size", KEY_COUNT, FIELD(allgather_bucket_size), 0},
+    {"overlap_comm", KEY_FLAG, FIELD(overlap_comm), 0},
+    {"load_from_fp32_weights", KEY_NOTHING, 0, 0},
+    {"elastic_checkpoint", KEY_NOTHING, 0, 0},
+    {"offload_param", KEY_ELSEWHERE, 0, 0},
+    {"offload_optimizer", KEY_ELSEWHERE, 0, 0},
+    {"cpu_offload", KEY_ELSEWHERE, 0, 0},
+    {"cpu_offload_param", KEY_ELSEWHERE, 0, 0},
+    {"cpu_offload_params", KEY_ELSEWHERE, 0, 0},
+    {"cpu_offload_use_pin_memory", KEY_NOTHING, 0, 0},
+    {"zenflow", KEY_OUTSIDE, 0, 0},
+    {"sub_group_size", KEY_COUNT, FIELD(sub_group_size), 0},
+    {"stage3_prefetch_bucket_size", KEY_COUNT, FIELD(prefetch_bucket_size), 0},
+    {"prefetch_bucket_size", KEY_COUNT, FIELD(prefetch_bucket_size), 0},
+    {"stage3_param_persistence_threshold", KEY_COUNT, FIELD(param_persistence_threshold), 0},
+    {"param_persistence_threshold", KEY_COUNT, FIELD(param_persistence_threshold), 0},
+    {"stage3_model_persistence_threshold", KEY_COUNT, FIELD(model_persistence_threshold), 0},
+    {"model_persistence_threshold", KEY_COUNT, FIELD(model_persistence_threshold), 0},
+    {"stage3_max_live_parameters", KEY_COUNT, FIELD(max_live_parameters), 0},
+    {"max_live_parameters", KEY_COUNT, FIELD(max_live_parameters), 0},
+    {"stage3_max_reuse_distance", KEY_COUNT, FIELD(max_reuse_distance), 0},
+    {"max_reuse_distance", KEY_COUNT, FIELD(max_reuse_distance), 0},
+    {"stage3_gather_16bit_weights_on_model_save", KEY_NOTHING, 0, 0},
+    {"gather_16bit_weights_on_model_save", KEY_NOTHING, 0, 0},
+    {"stage3_gather_fp16_weights_on_model_save", KEY_NOTHING, 0, 0},
+    {"stage3_module_granularity_threshold", KEY_OUTSIDE, 0, 0},
+    {"module_granularity_threshold", KEY_OUTSIDE, 0, 0},
+    {"stage3_use_all_reduce_for_fetch_params", KEY_FLAG, FIELD(all_reduce_for_fetch), 0},
+    {"use_all_reduce_for_fetch_params", KEY_FLAG, FIELD(all_reduce_for_fetch), 0},
+    {"stage3_allgather_sequential", KEY_FLAG, FIELD(allgather_sequential), 0},
+    {"allgather_sequential", KEY_FLAG, FIELD(allgather_sequential), 0},
+    {"ignore_unused_parameters", KEY_NOTHING, 0, 0},
+    {"legacy_stage1", KEY_OUTSIDE, 0, 0},
+    {"round_robin_gradients", KEY_FLAG, FIELD(round_robin_gradients), 0},
+    {"zero_hpz_partition_size", KEY_OUTSIDE, 0, 1},
+    {"zero_quantized_weights", KEY_OUTSIDE, 0, 0},
+    {"zero_quantized_nontrainable_weights", KEY_OUTSIDE, 0, 0},
+    {"zero_quantized_gradients", KEY_OUTSIDE, 0, 0},
+    {"zeropp_loco_param", KEY_OUTSIDE, 0, 0},
+    {"mics_shard_size", KEY_OUTSIDE, 0, 0}, /* -1: off */
+    {"mics_hierarchical_params_gather", KEY_NOTHING, 0, 0},
+    {"memory_efficient_linear", KEY_FLAG, FIELD(memory_efficient_linear), 0},
+    {"pipeline_loading_checkpoint", KEY_NOTHING, 0, 0},
+    {"override_module_apply", KEY_NOTHING, 0, 0},
+    {"log_trace_cache_warnings", KEY_NOTHING, 0, 0},
+    {"enable_sanity_checks", KEY_NOTHING, 0, 0},
+    {"save_muon_momentum_buffer_in_memory", KEY_NOTHING, 0, 0},
+    {"leaf_module", KEY_OUTSIDE, 0, 0},
+};
+
+static const key offload_optimizer_keys[] = {
+    {"device", KEY_ELSEWHERE, 0, 0},
+    {"nvme_path", KEY_NOTHING, 0, 0},
+    {"buffer_count", KEY_COUNT, FIELD(optimizer_buffer_count), 0},
+    {"pin_memory", KEY_FLAG, FIELD(pin_optimizer), 0},
+    {"pipeline_read", KEY_NOTHING, 0, 0},
+    {"pipeline_write", KEY_NOTHING, 0, 0},
+    {"pipeline", KEY_NOTHING, 0, 0},
+    {"fast_init", KEY_NOTHING, 0, 0},
+    {"ratio", KEY_OUTSIDE, 0, 1},
+    {"super_offload", KEY_OUTSIDE, 0, 0},
+    {"cpuadam_cores_perc", KEY_NOTHING, 0, 0},
+};
+
+static const key offload_param_keys[] = {
+    {"device", KEY_ELSEWHERE, 0, 0},
+    {"nvme_path", KEY_NOTHING, 0, 0},
+    {"buffer_count", KEY_COUNT, FIELD(offload_buffer_count), 0},
+    {"buffer_size", KEY_COUNT, FIELD(offload_buffer_size), 0},
+    {"max_in_cpu", KEY_NOTHING, 0, 0},
+    {"pin_memory", KEY_FLAG, FIELD(pin_param), 0},
+};
+
+static const key top_keys[] = {
+    {"train_batch_size", KEY_NOTHING, 0, 0},
+    {"train_micro_batch_size_per_gpu", KEY_COUNT, FIELD(micro_batch), 0},
+    {"gradient_accumulation_steps", KEY_COUNT, FIELD(accumulation), 0},
+    {"managed_gradient_accumulation", KEY_NOTHING, 0, 0},
+    {"optimizer", KEY_ELSEWHERE, 0, 0},
+    {"scheduler", KEY_NOTHING, 0, 0},
+    {"zero_optimization", KEY_ELSEWHERE, 0, 0},
+    {"fp16", KEY_ELSEWHERE, 0, 0},
+    {"bf16", KEY_ELSEWHERE, 0, 0},
+    {"bfloat16", KEY_ELSEWHERE, 0, 0},
+    {"data_types", KEY_ELSEWHERE, 0, 0},
+    {"communication_data_type", KEY_ELSEWHERE, 0, 0},
+    {"gradient_clipping", KEY_ELSEWHERE, 0, 0},
+    {"amp", KEY_OUTSIDE, 0, 0},
+    {"torch_autocast", KEY_OUTSIDE, 0, 0},
+    {"sparse_gradients", KEY_OUTSIDE, 0, 0},
+    {"sparse_attention", KEY_OUTSIDE, 0, 0},
+    {"progressive_layer_drop", KEY_OUTSIDE, 0, 0},
+    {"eigenvalue", KEY_OUTSIDE, 0, 0},
+    {"compression_training", KEY_OUTSIDE, 0, 0},
+    {"quantize_training", KEY_OUTSIDE, 0, 0},
+    {"hybrid_engine", KEY_OUTSIDE, 0, 0},
+    {"tensor_parallel", KEY_OUTSIDE, 0, 0},
+    {"pipeline", KEY_OUTSIDE, 0, 0},
+    {"compile", KEY_OUTSIDE, 0, 0},
+    {"flops_profiler", KEY_OUTSIDE, 0, 0},
+    {"autotuning", KEY_OUTSIDE, 0, 0},
+    {"expert_parallel", KEY_OUTSIDE, 0, 0},
+    {"sequence_parallel_size", KEY_OUTSIDE, 0, 1},
+    {"memory_breakdown", KEY_FLAG, FIELD(memory_breakdown), 0},
+    /* Only models that call deepspeed.checkpointing read this; those of Hugging Face do not. */
+    {"activation_checkpointing", KEY_NOTHING, 0, 0},
+    {"prescale_gradients", KEY_NOTHING, 0, 0},
+    {"gradient_predivide_factor", KEY_NOTHING, 0, 0},
+    {"gradient_allreduce_op", KEY_NOTHING, 0, 0},
+    {"zero_allow_untested_optimizer", KEY_NOTHING, 0, 0},
+    {"zero_force_ds_cpu_optimizer", KEY_NOTHING, 0, 0},
+    {"steps_per_print", KEY_NOTHING, 0, 0},
+    {"wall_clock_breakdown", KEY_NOTHING, 0, 0},
+    {"dump_state", KEY_NOTHING, 0, 0},
+    {"disable_allgather", KEY_NOTHING, 0, 0},
+    {"seq_parallel_communication_data_type", KEY_NOTHING, 0, 0},
+    {"aio", KEY_NOTHING, 0, 0},
+    {"tensorboard", KEY_NOTHING, 0, 0},
+    {"wandb", KEY_NOTHING, 0, 0},
+    {"comet", KEY_NOTHING, 0, 0},
+    {"csv_monitor", KEY_NOTHING, 0, 0},
+    {"comms_logger", KEY_NOTHING, 0, 0},
+    {"timers", KEY_NOTHING, 0, 0},
+    {"elasticity", KEY_NOTHING, 0, 0},
+    {"checkpoint", KEY_NOTHING, 0, 0},
+    {"curriculum_learning", KEY_NOTHING, 0, 0},
+    {"data_efficiency", KEY_NOTHING, 0, 0},
+    {"dataloader_drop_last", KEY_NOTHING, 0, 0},
+    {"nebula", KEY_NOTHING, 0, 0},
+    {"load_universal_checkpoint", KEY_NOTHING, 0, 0},
+    {"use_data_before_expert_parallelism", KEY_NOTHING, 0, 0},
+    {"log_level", KEY_NOTHING, 0, 0},
+    {"vocabulary_size", KEY_NOTHING, 0, 0},
+    {"_comment", KEY_NOTHING, 0, 0},
+};
+
+static const key fp16_keys[] = {
+    {"enabled", KEY_FLAG, FIELD(fp16), 0},
+    {"auto_cast", KEY_NOTHING, 0, 0},
+    {"loss_scale", KEY_NOTHING, 0, 0},
+    {"initial_scale_power", KEY_ELSEWHERE, 0, 0},
+    {"loss_scale_window", KEY_NOTHING, 0, 0},
+    {"hysteresis", KEY_NOTHING, 0, 0},
+    {"consecutive_hysteresis", KEY_NOTHING, 0, 0},
+    {"min_loss_scale", KEY_NOTHING, 0, 0},
+    {"fp16_master_weights_and_grads", KEY_OUTSIDE, 0, 0},
+};
+
+static const key bf16_keys[] = {
+    {"enabled", KEY_FLAG, FIELD(bf16), 0},
+    {"immediate_grad_update", KEY_OUTSIDE, 0, 0},
+    {"check_grad_overflow", KEY_ELSEWHERE, 0, 0},
+    {"bf16_master_weights_and_grads", KEY_OUTSIDE, 0, 0},
+    {"bf16_optimizer_states", KEY_OUTSIDE, 0, 0},
+    /* Read by nobody, but found in files copied from fp16. */
+    {"auto_cast", KEY_NOTHING, 0, 0},
+    {"loss_scale", KEY_NOTHING, 0, 0},
+    {"initial_scale_power", KEY_NOTHING, 0, 0},
+    {"loss_scale_window", KEY_NOTHING, 0, 0},
+    {"hysteresis", KEY_NOTHING, 0, 0},
+    {"min_loss_scale", KEY_NOTHING, 0, 0},
+};
+
+#define KEYS(table) (table), sizeof(table) / sizeof(table)[0]
+
+enum { OLDEST = 5000, NEWEST_MINOR = 19 };
+
+/* sys.maxsize of Python, the default of stage3_model_persistence_threshold. */
+static const uint64_t unlimited = INT64_MAX;
+
+/* One number of a version, and the character behind it. */
+static bool read_part(const char **text, uint32_t *out)
+{
+    enum { TOO_LARGE = 1000 };
+    char *end = NULL;
+    const unsigned long value = isdigit((unsigned char)**text) ? strtoul(*text, &end, 10) : 0;
+    if (end == NULL || value >= TOO_LARGE) {
+        return false;
+    }
+    *text = end;
+    *out = (uint32_t)value;
+    return true;
+}
+
+zl_status zl_ds_version_parse(const char *text, uint32_t *out, zl_err *err)
+{
+    uint32_t part[3] = {0};
+    const char *rest = text;
+    bool good = read_part(&rest, &part[0]) && *rest == '.';
+    for (int i = 1; i < 3 && good && *rest == '.'; i++) {
+        rest++;
+        good = read_part(&rest, &part[i]);
+    }
+    if (!good || (*rest != '\0' && *rest != '+' && *rest != '.')) {
+        return zl_fail(err, ZL_E_INPUT, "DeepSpeed version must look like 0.19.6, got '%.40s'",
+                       text);
+    }
+    const uint32_t version = part[0] * 1000000 + part[1] * 1000 + part[2];
+    if (version < OLDEST || part[0] > 0 || part[1] > NEWEST_MINOR) {
+        return zl_fail(err, ZL_E_UNMODELLED,
+                       "DeepSpeed %.40s is not modelled; modelled: 0.5.0 to 0.%d", text,
+                       NEWEST_MINOR);
+    }
+    *out = version;
+    return ZL_OK;
+}
+
+/* Whether the step looks for inf and nan in the gradients: fp16 always does; bf16 and fp32 always
+ * did before 0.11.2; bf16 does again where bf16.check_grad_overflow says so, from 0.17.1 on, with
+ * a default that changed in 0.19.3. Called once the precision is known. */
+static bool checks_overflow(const zl_ds_config *ds, const bool *given)
+{
+    if (ds->fp16 || ds->version < 11002) {
+        return true;
+    }
+    if (!ds->bf16 || ds->version < 17001) {
+        return false;
+    }
+    return given != NULL ? *given : ds->version >= 19003;
+}
+
+zl_ds_config zl_ds_config_default(uint32_t version)
+{
+    const bool pinned = version >= 19005;
+    zl_ds_config ds = {
+        .version = version,
+        .contiguous_gradients = true,
+        .reduce_scatter = true,
+        .multi_rank_bucket_allreduce = version >= 12004,
+        .memory_efficient_linear = true,
+        .reduce_bucket_size = 500000000,
+        .allgather_bucket_size = 500000000,
+        .sub_group_size = 1000000000,
+        .prefetch_bucket_size = 50000000,
+        .max_live_parameters = 1000000000,
+        .max_reuse_distance = 1000000000,
+        .param_persistence_threshold = 100000,
+        .model_persistence_threshold = unlimited,
+        .pin_optimizer = pinned,
+        .pin_param = pinned,
+        .optimizer_buffer_count = 4,
+        .offload_buffer_count = 5,
+        .offload_buffer_size = 100000000,
+        .initial_scale_power = version >= 8000 ? 16 : 32,
+        .optimizer = ZL_DS_CLIENT,
+        .accumulation = 1,
+        .clips = version >= 19003,
+    };
+    ds.check_grad_overflow = checks_overflow(&ds, NULL);
+    return ds;
+}
+
+/* ---- one value ---- */
+
+static bool is_auto(zl_json value)
+{
+    const char *text = NULL;
+    return zl_json_is_string(value) && zl_json_string(value, &text, NULL) == ZL_OK &&
+           strcmp(text, "auto") == 0;
+}
+
+static zl_status refuse_auto(zl_json value, zl_err *err)
+{
+    return !is_auto(value)
+               ? ZL_OK
+               : zl_fail(err, ZL_E_INPUT,
+                         "%s is \"auto\", which Hugging Face's Trainer replaces from the model and "
+                         "its own arguments; write the value it takes",
+                         value.path);
+}
+
+/* 500000000, 5e8, "5e8" or a fraction, which is cut off. */
+static zl_status read_real(zl_json value, double *out, zl_err *err)
+{
+    ZL_TRY(refuse_auto(value, err));
+    if (!zl_json_is_string(value)) {
+        return zl_json_real(value, out, err);
+    }
+    const char *text = NULL;
+    ZL_TRY(zl_json_string(value, &text, err));
+    return zl_parse_real(value.path, text, out, err);
+}
+
+static zl_status read_count(zl_json value, uint64_t *out, zl_err *err)
+{
+    double real = 0.0;
+    ZL_TRY(read_real(value, &real, err));
+    if (!(real >= 0.0)) {
+        return zl_fail(err, ZL_E_INPUT, "%s must not be negative", value.path);
+    }
+    *out = real < (double)unlimited ? (uint64_t)real : unlimited;
+    return ZL_OK;
+}
+
+static zl_status read_flag(zl_json value, bool *out, zl_err *err)
+{
+    ZL_TRY(refuse_auto(value, err));
+    return zl_json_bool(value, out, err);
+}
+
+/* null, false, "none", a number that is not positive or the neutral one, an object that is empty or
+ * has a false "enabled". */
+static bool is_off(zl_json value, uint64_t neutral)
+{
+    bool flag = false;
+    double real = 0.0;
+    const char *text = NULL;
+    if (zl_json_is_bool(value)) {
+        return zl_json_bool(value, &flag, NULL) == ZL_OK && !flag;
+    }
+    if (zl_json_is_string(value)) {
+        return zl_json_string(value, &text, NULL) == ZL_OK && strcmp(text, "none") == 0;
+    }
+    if (zl_json_is_number(value)) {
+        return zl_json_real(value, &real, NULL) == ZL_OK &&
+               (real <= 0.0 || (neutral != 0 && real == (double)neutral));
+    }
+    if (zl_json_is_object(value)) {
+        const zl_json enabled = zl_json_get(value, "enabled");
+        return zl_json_size(value) == 0 ||
+               (zl_json_is_bool(enabled) && zl_json_bool(enabled, &flag, NULL) == ZL_OK && !flag);
+    }
+    return true;
+}
+
+/* ---- one object ---- */
+
+typedef struct reader {
+    zl_ds_config *ds;
+    zl_warn *warn;
+    void *context;
+} reader;
+
+static void warn_unknown(const reader *r, const char *object, const char *name, const key *keys,
+                         size_t count)
+{
+    enum { NAMES = 96 };
+    const char *names[NAMES];
+    for (size_t i = 0; i < count && i < NAMES; i++) {
+        names[i] = keys[i].name;
+    }
+    const char *near = zl_nearest(name, names, count < NAMES ? count : NAMES);
+    char line[256];
+    snprintf(line, sizeof line,
+             "%.60s%s%.60s is not a key of DeepSpeed that is known here%s%.60s%s", object,
+             object[0] != '\0' ? "." : "", name, near != NULL ? "; did you mean " : "",
+             near != NULL ? near : "", near != NULL ? "?" : "");
+    if (r->warn != NULL) {
+        r->warn(r->context, line);
+    }
+}
+
+static zl_status read_key(const reader *r, zl_json value, const key *k, zl_err *err)
+{
+    char *const field = (char *)r->ds + k->field;
+    switch (k->kind) {
+    case KEY_FLAG:
+        return read_flag(value, (bool *)field, err);
+    case KEY_COUNT:
+        return read_count(value, (uint64_t *)(void *)field, err);
+    case KEY_OUTSIDE:
+        ZL_TRY(refuse_auto(value, err));
+        return is_off(value, k->neutral)
+                   ? ZL_OK
+                   : zl_fail(err, ZL_E_UNMODELLED, "%s is not modelled; switch it off", value.path);
+    case KEY_NOTHING:
+    case KEY_ELSEWHERE:
+    case KEY_KIND_COUNT:
+        break;
+    }
+    return ZL_OK;
+}
+
+static zl_status read_object(const reader *r, zl_json object, const key *keys, size_t count,
+                             zl_err *err)
+{
+    if (object.node == NULL) {
+        return ZL_OK;
+    }
+    if (!zl_json_is_object(object)) {
+        ZL_TRY(refuse_auto(object, err));
+        return zl_fail(err, ZL_E_INPUT, "%s must be an object",
+                       object.path[0] != '\0' ? object.path : "ds_config.json");
+    }
+    for (size_t i = 0; i < zl_json_size(object); i++) {
+        const char *name = zl_json_key(object, i);
+        size_t at = 0;
+        while (at < count && strcmp(keys[at].name, name) != 0) {
+            at++;
+        }
+        const zl_json value = zl_json_get(object, name);
+        if (at == count) {
+            warn_unknown(r, object.path, name, keys, count);
+        } else if (value.node != NULL) {
+            ZL_TRY(read_key(r, value, &keys[at], err));
+        }
+    }
+    return ZL_OK;
+}
+
+/* ---- what needs more than a table ---- */
+
+static zl_status read_device(zl_json object, zl_offload *out, zl_err *err)
+{
+    const zl_json value = zl_json_get(object, "device");
+    const char *name = "none";
+    if (value.node != NULL) {
+        ZL_TRY(refuse_auto(value, err));
+        ZL_TRY(zl_json_string(value, &name, err));
+    }
+    if (strcmp(name, "none") == 0) {
+        *out = ZL_OFFLOAD_NONE;
+    } else if (strcmp(name, "cpu") == 0) {
+        *out = ZL_OFFLOAD_CPU;
+    } else if (strcmp(name, "nvme") == 0) {
+        *out = ZL_OFFLOAD_NVME;
+    } else {
+        return zl_fail(err, ZL_E_INPUT, "%s must be none, cpu or nvme, got '%.40s'", value.path,
+                       name);
+    }
+    return ZL_OK;
+}
+
+/* cpu_offload and its like: the older names of offload_optimizer and offload_param. */
+static zl_status read_old_offload(zl_json zero, const char *name, zl_offload *out, zl_err *err)
+{
+    const zl_json value = zl_json_get(zero, name);
+    bool set = false;
+    if (value.node != NULL) {
+        ZL_TRY(read_flag(value, &set, err));
+    }
+    if (set) {
+        *out = ZL_OFFLOAD_CPU;
+    }
+    return ZL_OK;
+}
+
+static zl_status read_zero(const reader *r, zl_json file, zl_err *err)
+{
+    const zl_json zero = zl_json_get(file, "zero_optimization");
+    const zl_json overlap = zl_json_get(zero, "overlap_comm");
+    ZL_TRY(read_object(r, zero, KEYS(zero_keys), err));
+    if (r->ds->stage > 3) {
+        return zl_fail(err, ZL_E_INPUT, "%s.stage must be 0..3, got %" PRIu64, zero.path,
+                       r->ds->stage);
+    }
+    if (overlap.node == NULL) {
+        r->ds->overlap_comm = r->ds->stage == 3;
+    }
+    if (r->ds->version < 12004) {
+        r->ds->multi_rank_bucket_allreduce = false;
+    }
+    const zl_json optimizer = zl_json_get(zero, "offload_optimizer");
+    const zl_json param = zl_json_get(zero, "offload_param");
+    ZL_TRY(read_object(r, optimizer, KEYS(offload_optimizer_keys), err));
+    ZL_TRY(read_object(r, param, KEYS(offload_param_keys), err));
+    ZL_TRY(read_device(optimizer, &r->ds->offload_optimizer, err));
+    ZL_TRY(read_device(param, &r->ds->offload_param, err));
+    ZL_TRY(read_old_offload(zero, "cpu_offload", &r->ds->offload_optimizer, err));
+    ZL_TRY(read_old_offload(zero, "cpu_offload_param", &r->ds->offload_param, err));
+    ZL_TRY(read_old_offload(zero, "cpu_offload_params", &r->ds->offload_param, err));
+    if (r->ds->offload_param != ZL_OFFLOAD_NONE && r->ds->stage != 3) {
+        return zl_fail(err, ZL_E_INPUT, "%s.offload_param needs stage 3, got stage %" PRIu64,
+                       zero.path, r->ds->stage);
+    }
+    if (r->ds->offload_optimizer != ZL_OFFLOAD_NONE && r->ds->stage == 0) {
+        r->ds->offload_optimizer = ZL_OFFLOAD_NONE; /* nobody reads it without ZeRO */
+    }
+    return ZL_OK;
+}
+
+static zl_status read_dtype(zl_json value, const char **out, zl_err *err)
+{
+    static const char *const spellings[][4] = {
+        {"fp32", "float32", "float", "torch.float32"},
+        {"fp16", "float16", "half", "torch.float16"},
+        {"bf16", "bfloat16", "bfp16", "torch.bfloat16"},
+    };
+    const char *name = NULL;
+    ZL_TRY(refuse_auto(value, err));
+    ZL_TRY(zl_json_string(value, &name, err));
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
+        for (size_t k = 0; k < sizeof spellings[0] / sizeof spellings[0][0]; k++) {
+            if (strcmp(spellings[i][k], name) == 0) {
+                *out = spellings[i][0];
+                return ZL_OK;
+            }
+        }
+    }
+    return zl_fail(err, ZL_E_INPUT, "%s must be fp32, fp16 or bf16, got '%.40s'", value.path, name);
+}
+
+static const char *model_dtype(const zl_ds_config *ds)
+{
+    return ds->fp16 ? "fp16" : ds->bf16 ? "bf16" : "fp32";
+}
+
+static zl_status read_precision(const reader *r, zl_json file, zl_err *err)
+{
+    zl_ds_config *const ds = r->ds;
+    const zl_json fp16 = zl_json_get(file, "fp16");
+    const zl_json newer = zl_json_get(file, "bf16");
+    const zl_json bf16 = newer.node != NULL ? newer : zl_json_get(file, "bfloat16");
+    ZL_TRY(read_object(r, fp16, KEYS(fp16_keys), err));
+    ZL_TRY(read_object(r, bf16, KEYS(bf16_keys), err));
+    if (ds->fp16 && ds->bf16) {
+        return zl_fail(err, ZL_E_INPUT, "fp16 and bf16 are both enabled; keep one of them");
+    }
+    const zl_json power = zl_json_get(fp16, "initial_scale_power");
+    if (power.node != NULL && ds->fp16) {
+        uint64_t count = 0;
+        ZL_TRY(read_count(power, &count, err));
+        ds->initial_scale_power = (uint32_t)zl_min(count, UINT32_MAX);
+    }
+    const zl_json check = zl_json_get(bf16, "check_grad_overflow");
+    bool given = false;
+    if (check.node != NULL) {
+        ZL_TRY(read_flag(check, &given, err));
+    }
+    ds->check_grad_overflow = checks_overflow(ds, check.node != NULL ? &given : NULL);
+    return ZL_OK;
+}
+
+/* "auto" is the Trainer's max_grad_norm, 1 unless it is told otherwise. */
+static zl_status read_clipping(const reader *r, zl_json file, zl_err *err)
+{
+    const zl_json value = zl_json_get(file, "gradient_clipping");
+    if (value.node != NULL) {
+        double most = 1.0;
+        if (!is_auto(value)) {
+            ZL_TRY(read_real(value, &most, err));
+        }
+        r->ds->clips = most > 0.0;
+    }
+    return ZL_OK;
+}
+
+static zl_status read_data_types(const reader *r, zl_json file, zl_err *err)
+{
+    static const key keys[] = {{"grad_accum_dtype", KEY_ELSEWHERE, 0, 0},
+                               {"param_dtype", KEY_NOTHING, 0, 0},
+                               {"buffer_dtype", KEY_NOTHING, 0, 0}};
+    const zl_json types = zl_json_get(file, "data_types");
+    ZL_TRY(read_object(r, types, KEYS(keys), err));
+    const zl_json accumulate = zl_json_get(types, "grad_accum_dtype");
+    const char *dtype = model_dtype(r->ds);
+    if (accumulate.node != NULL) {
+        ZL_TRY(read_dtype(accumulate, &dtype, err));
+        r->ds->grad_accum_set = true;
+    }
+    const bool wide = strcmp(dtype, "fp32") == 0;
+    if (!wide && strcmp(dtype, model_dtype(r->ds)) != 0) {
+        return zl_fail(err, ZL_E_UNMODELLED, "%s '%s' of a model in %s is not modelled",
+                       accumulate.path, dtype, model_dtype(r->ds));
+    }
+    /* From 0.7.7 to 0.17.5 bf16 without ZeRO accumulates in fp32 unless told otherwise. */
+    const bool wide_default =
+        r->ds->bf16 && r->ds->stage == 0 && r->ds->version >= 7007 && r->ds->version < 17006;
+    r->ds->grad_accum_fp32 = r->ds->grad_accum_set ? wide : wide || wide_default;
+    const zl_json communication = zl_json_get(file, "communication_data_type");
+    if (communication.node != NULL) {
+        ZL_TRY(read_dtype(communication, &dtype, err));
+        if (strcmp(dtype, model_dtype(r->ds)) != 0) {
+            return zl_fail(err, ZL_E_UNMODELLED, "%s '%s' of a model in %s is not modelled",
+                           communication.path, dtype, model_dtype(r->ds));
+        }
+    }
+    return ZL_OK;
+}
+
+static zl_status read_adam(const reader *r, zl_json params, zl_err *err)
+{
+    static const char *const choices[] = {"fused", "foreach", "amsgrad"};
+    const zl_json torch_adam = zl_json_get(params, "torch_adam");
+    bool torch = false;
+    if (torch_adam.node != NULL) {
+        ZL_TRY(read_flag(torch_adam, &torch, err));
+    }
+    r->ds->optimizer = torch ? ZL_DS_TORCH_ADAM : ZL_DS_ADAM;
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        const zl_json value = zl_json_get(params, choices[i]);
+        if (!is_off(value, 0)) {
+            return zl_fail(err, ZL_E_UNMODELLED, "%s is not modelled", value.path);
+        }
+    }
+    return ZL_OK;
+}
+
+/* DeepSpeed compares the names of its own optimizers without case. */
+static void lower(const char *text, char *out, size_t size)
+{
+    size_t i = 0;
+    for (; text[i] != '\0' && i + 1 < size; i++) {
+        out[i] = (char)tolower((unsigned char)text[i]);
+    }
+    out[i] = '\0';
+}
+
+static zl_status read_optimizer(const reader *r, zl_json file, zl_err *err)
+{
+    const zl_json object = zl_json_get(file, "optimizer");
+    if (object.node == NULL) {
+        return ZL_OK;
+    }
+    const zl_json type = zl_json_get(object, "type");
+    const zl_json params = zl_json_get(object, "params");
+    const char *name = NULL;
+    ZL_TRY(refuse_auto(type, err));
+    ZL_TRY(zl_json_string(type, &name, err));
+    char lowered[32];
+    lower(name, lowered, sizeof lowered);
+    if (strcmp(lowered, "adam") == 0 || strcmp(lowered, "adamw") == 0) {
+        return read_adam(r, params, err);
+    }
+    if (strcmp(lowered, "lamb") == 0) {
+        r->ds->optimizer = ZL_DS_LAMB;
+        return ZL_OK;
+    }
+    if (strcmp(lowered, "sgd") == 0) {
+        r->ds->optimizer = ZL_DS_SGD;
+        r->ds->momentum = !is_off(zl_json_get(params, "momentum"), 0);
+        return ZL_OK;
+    }
+    return zl_fail(err, ZL_E_UNMODELLED,
+                   "optimizer '%.40s' is not modelled; modelled: Adam, AdamW, Lamb, SGD", name);
+}
+
+zl_status zl_ds_config_read(zl_json file, uint32_t version, zl_ds_config *out, zl_warn *warn,
+                            void *context, zl_err *err)
+{
+    zl_ds_config ds = zl_ds_config_default(version);
+    const reader r = {.ds = &ds, .warn = warn, .context = context};
+    ZL_TRY(read_object(&r, file, KEYS(top_keys), err));
+    ZL_TRY(read_zero(&r, file, err));
+    ZL_TRY(read_precision(&r, file, err));
+    ZL_TRY(read_data_types(&r, file, err));
+    ZL_TRY(read_optimizer(&r, file, err));
+    ZL_TRY(read_clipping(&r, file, err));
+    if (ds.accumulation == 0) {
+        return zl_fail(err, ZL_E_INPUT, "gradient_accumulation_steps must be at least 1, got 0");
+    }
+    *out = ds;
+    return ZL_OK;
+}

@@ -1,0 +1,101 @@
+/* Which runs were measured: rows of measured.def, which a test derives from the records. */
+#include <stdio.h>
+#include <string.h>
+
+#include "zeroledger/torch.h"
+
+static const char *const architectures[ZL_HF_ARCH_COUNT] = {
+    [ZL_HF_BERT_MLM] = "BertForMaskedLM", [ZL_HF_BERT_PRETRAINING] = "BertForPreTraining",
+    [ZL_HF_BERT_PRELN] = "BertForPreTrainingPreLN", [ZL_HF_GPT2] = "GPT2LMHeadModel",
+    [ZL_HF_LLAMA] = "LlamaForCausalLM",   [ZL_HF_MIXTRAL] = "MixtralForCausalLM",
+};
+
+static const char *const frameworks[ZL_TORCH_FRAMEWORK_COUNT] = {
+    [ZL_TORCH_SINGLE] = "single", [ZL_TORCH_DDP] = "ddp",     [ZL_TORCH_ZERO1] = "zero1",
+    [ZL_TORCH_FSDP1] = "fsdp1",   [ZL_TORCH_FSDP2] = "fsdp2", [ZL_TORCH_DEEPSPEED] = "deepspeed",
+};
+
+static const char *const precisions[ZL_TORCH_PRECISION_COUNT] = {
+    [ZL_TORCH_FP32] = "fp32",
+    [ZL_TORCH_BF16] = "bf16",
+    [ZL_TORCH_BF16_AUTOCAST] = "bf16-autocast",
+    [ZL_TORCH_BF16_MIXED] = "bf16-mixed",
+    [ZL_TORCH_FP16_MIXED] = "fp16-mixed",
+};
+
+/* release: 0 outside DeepSpeed. */
+typedef struct row {
+    const char *framework;
+    uint32_t release;
+    uint64_t stage;
+    const char *architecture;
+    const char *precision;
+} row;
+
+#define MEASURED(framework, release, stage, architecture, precision)                               \
+    {(framework), (release), (stage), (architecture), (precision)},
+static const row rows[] = {
+#include "torch/measured.def"
+};
+#undef MEASURED
+
+const char *zl_hf_arch_name(zl_hf_arch arch)
+{
+    return architectures[arch];
+}
+
+const char *zl_torch_framework_name(zl_torch_framework framework)
+{
+    return frameworks[framework];
+}
+
+const char *zl_torch_precision_name(zl_torch_precision precision)
+{
+    return precisions[precision];
+}
+
+/* How much of the run some row has: framework and release, stage, architecture, precision. */
+static int agreement(const row *r, const zl_torch_run *run)
+{
+    const bool deepspeed = run->framework == ZL_TORCH_DEEPSPEED;
+    if (strcmp(r->framework, frameworks[run->framework]) != 0 ||
+        (deepspeed && r->release != run->ds.version)) {
+        return 0;
+    }
+    if (r->stage != run->stage) {
+        return 1;
+    }
+    if (strcmp(r->architecture, architectures[run->model.arch]) != 0) {
+        return 2;
+    }
+    return strcmp(r->precision, precisions[run->precision]) != 0 ? 3 : 4;
+}
+
+bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size)
+{
+    int most = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const int here = agreement(&rows[i], run);
+        most = here > most ? here : most;
+    }
+    const char *framework = frameworks[run->framework];
+    if (most == 0 && run->framework == ZL_TORCH_DEEPSPEED) {
+        const uint32_t v = run->ds.version;
+        snprintf(why, size, "deepspeed %u.%u.%u was not measured", v / 1000000, v / 1000 % 1000,
+                 v % 1000);
+    } else if (most == 0) {
+        snprintf(why, size, "%s was not measured", framework);
+    } else if (most == 1) {
+        snprintf(why, size, "%s was not measured at stage %u", framework, (unsigned)run->stage);
+    } else if (most == 2) {
+        snprintf(why, size, "%s at stage %u was not measured with %s", framework,
+                 (unsigned)run->stage, architectures[run->model.arch]);
+    } else if (most == 3) {
+        snprintf(why, size, "%s of %s at stage %u was not measured in %s", framework,
+                 architectures[run->model.arch], (unsigned)run->stage, precisions[run->precision]);
+    } else if (run->activations > 0) {
+        snprintf(why, size, "the activations are given");
+        return true;
+    }
+    return most < 4;
+}

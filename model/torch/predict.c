@@ -1,0 +1,234 @@
+/* zl_torch_predict: builds the process of one rank and walks its steps. */
+#include "torch/predict.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "torch/engine.h"
+#include "torch/modules.h"
+#include "zeroledger/bytes.h"
+
+enum { DEFAULT_STEPS = 4, H100_MULTIPROCESSORS = 132, HOPPER = 90, FP16_SCALE_POWER = 16 };
+
+void zl_torch_run_init(zl_torch_run *run)
+{
+    *run = (zl_torch_run){
+        .framework = ZL_TORCH_SINGLE,
+        .ranks = 1,
+        .precision = ZL_TORCH_BF16,
+        .micro_batch = 1,
+        .seq = 1,
+        .accumulation = 1,
+        .attention = ZL_TORCH_SDPA,
+        .optimizer = ZL_TORCH_ADAMW_FUSED,
+        .steps = DEFAULT_STEPS,
+        .multiprocessors = H100_MULTIPROCESSORS,
+        .capability = HOPPER,
+        .descending_addresses = true,
+    };
+}
+
+void zl_marks_clear(zl_marks *marks)
+{
+    free(marks->mark);
+    *marks = (zl_marks){0};
+}
+
+static const zt_framework *framework_of(zl_torch_framework framework)
+{
+    switch (framework) {
+    case ZL_TORCH_SINGLE:
+        return &zt_single;
+    case ZL_TORCH_DDP:
+        return &zt_ddp;
+    case ZL_TORCH_ZERO1:
+        return &zt_zero1;
+    case ZL_TORCH_FSDP1:
+        return &zt_fsdp1;
+    case ZL_TORCH_FSDP2:
+        return &zt_fsdp2;
+    case ZL_TORCH_DEEPSPEED:
+        return &zt_deepspeed;
+    case ZL_TORCH_FRAMEWORK_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+/* ---- what is refused ---- */
+
+static zl_status check_shapes(const zl_torch_run *run, zl_err *err)
+{
+    const zl_hf_config *c = &run->model;
+    if (run->micro_batch == 0 || run->seq == 0 || run->accumulation == 0 || run->steps == 0) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "micro-batch, sequence, accumulation and steps must be 1 or more");
+    }
+    if (c->layers == 0 || c->hidden == 0 || c->heads == 0 || c->kv_heads == 0 || c->vocab == 0 ||
+        c->ffn == 0 || c->head_dim == 0) {
+        return zl_fail(err, ZL_E_USAGE, "the model has no layers, heads, width or vocabulary");
+    }
+    if (c->heads % c->kv_heads != 0) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "%" PRIu64 " query heads cannot share %" PRIu64 " key heads", c->heads,
+                       c->kv_heads);
+    }
+    if (run->trainable_layers > c->layers) {
+        return zl_fail(err, ZL_E_USAGE, "%" PRIu64 " layers cannot train, the model has %" PRIu64,
+                       run->trainable_layers, c->layers);
+    }
+    return ZL_OK;
+}
+
+/* Whether the framework has such a precision. */
+static bool has_precision(zl_torch_framework framework, zl_torch_precision precision)
+{
+    const bool deepspeed = framework == ZL_TORCH_DEEPSPEED;
+    switch (precision) {
+    case ZL_TORCH_FP32:
+        return true;
+    case ZL_TORCH_BF16:
+    case ZL_TORCH_BF16_AUTOCAST:
+        return !deepspeed;
+    case ZL_TORCH_BF16_MIXED:
+        return deepspeed || framework == ZL_TORCH_FSDP1 || framework == ZL_TORCH_FSDP2;
+    case ZL_TORCH_FP16_MIXED:
+        return deepspeed;
+    case ZL_TORCH_PRECISION_COUNT:
+        break;
+    }
+    return false;
+}
+
+static zl_status check_kinds(const zl_torch_run *run, zl_err *err)
+{
+    if (!has_precision(run->framework, run->precision)) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "the framework has no such precision: mixed precision is "
+                       "of FSDP and DeepSpeed, DeepSpeed has no pure bf16");
+    }
+    if (run->optimizer == ZL_TORCH_FROM_CONFIG && run->framework != ZL_TORCH_DEEPSPEED) {
+        return zl_fail(err, ZL_E_USAGE, "only DeepSpeed takes the optimizer from its config");
+    }
+    if (run->attention == ZL_TORCH_FLASH && run->precision == ZL_TORCH_FP32) {
+        return zl_fail(err, ZL_E_USAGE, "flash attention has no fp32: use sdpa or eager");
+    }
+    return ZL_OK;
+}
+
+static zl_status check(const zl_torch_run *run, uint64_t rank, zl_err *err)
+{
+    ZL_TRY(check_shapes(run, err));
+    ZL_TRY(check_kinds(run, err));
+    if (rank >= run->ranks) {
+        return zl_fail(err, ZL_E_USAGE, "rank must be below %" PRIu64 ", got %" PRIu64, run->ranks,
+                       rank);
+    }
+    return ZL_OK;
+}
+
+/* ---- the walk ---- */
+
+static zl_status process_new(zt_process *p, zl_err *err)
+{
+    zt_allocator_options options = {
+        .addresses = p->run->descending_addresses ? ZT_DESCENDING : ZT_ASCENDING,
+        .device_total = p->run->device_total,
+    };
+    ZL_TRY(zt_alloc_conf_parse(p->run->alloc_conf, &options.conf, err));
+    ZL_TRY(zt_allocator_new(&options, &p->allocator, err));
+    p->engine = calloc(1, sizeof *p->engine);
+    p->marks->mark = calloc(ZL_MARKS_MAX, sizeof *p->marks->mark);
+    if (p->engine == NULL || p->marks->mark == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "no memory for the walk of this run");
+    }
+    p->engine->err = err;
+    zt_engine_init(p->engine);
+    return ZL_OK;
+}
+
+static void walk(zt_process *p)
+{
+    p->model = p->architecture->build(p);
+    zt_model_finish(p);
+    if (p->framework->build != NULL) {
+        p->framework->build(p);
+        zt_mark(p, -1, "before_init");
+    }
+    p->framework->init(p);
+    zt_mark(p, -1, "init");
+    for (uint32_t step = 0; step < p->run->steps; step++) {
+        if (p->framework->train_step != NULL) {
+            p->framework->train_step(p, (int32_t)step);
+        } else {
+            zt_train_step(p, (int32_t)step);
+        }
+    }
+    p->marks->parameters = p->elements;
+    p->marks->trainable = p->trainable;
+}
+
+/* zt_fail comes back here. */
+static zl_status walk_guarded(zt_process *p)
+{
+    if (setjmp(p->engine->end) == 0) {
+        walk(p);
+    }
+    return p->engine->status;
+}
+
+static void process_free(zt_process *p)
+{
+    if (p->engine != NULL) {
+        if (p->framework->finish != NULL) {
+            p->framework->finish(p);
+        }
+        zt_engine_clear(p->engine);
+        free(p->engine);
+    }
+    zt_allocator_free(p->allocator);
+}
+
+zl_status zl_torch_predict(const zl_torch_run *run, uint64_t rank, zl_marks *out, zl_err *err)
+{
+    return zt_predict(run, rank, NULL, NULL, out, err);
+}
+
+zl_status zt_predict(const zl_torch_run *run, uint64_t rank, zt_listener *listener, void *context,
+                     zl_marks *out, zl_err *err)
+{
+    zl_err own = {0};
+    err = err != NULL ? err : &own;
+    ZL_TRY(check(run, rank, err));
+    const zt_framework *framework = framework_of(run->framework);
+    const zt_architecture *architecture = zt_architecture_of(&run->model);
+    if (framework == NULL || architecture == NULL) {
+        return zl_fail(err, ZL_E_UNMODELLED, "this %s is not modelled",
+                       framework == NULL ? "framework" : "architecture");
+    }
+    zl_marks marks = {0};
+    zt_process process = {
+        .run = run,
+        .rank = rank,
+        .framework = framework,
+        .linear_for_zero3 = framework->linear_for_zero3,
+        .architecture = architecture,
+        .marks = &marks,
+    };
+    zl_status status = process_new(&process, err);
+    if (status == ZL_OK) {
+        process.engine->listener = listener;
+        process.engine->listener_context = context;
+        status = walk_guarded(&process);
+    }
+    if (status == ZL_OK) {
+        status = zt_allocator_status(process.allocator, err);
+    }
+    process_free(&process);
+    if (status != ZL_OK) {
+        zl_marks_clear(&marks);
+        return status;
+    }
+    *out = marks;
+    return ZL_OK;
+}

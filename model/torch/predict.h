@@ -1,0 +1,32 @@
+/* zl_torch_predict for those who want to hear every event too: tests against recordings. */
+#ifndef ZT_PREDICT_H
+#define ZT_PREDICT_H
+
+#include "torch/caching_allocator.h"
+#include "zeroledger/torch.h"
+
+typedef enum zt_happening {
+    ZT_ALLOCATES,
+    ZT_FREES,
+    ZT_MARKS,
+    ZT_NAMES, /* a block in use gets a name: right after its allocation, or another one later */
+    ZT_HAPPENING_COUNT
+} zt_happening;
+
+typedef struct zt_happened {
+    zt_happening what;
+    zt_block block;
+    uint64_t bytes; /* as asked for */
+    uint32_t stream;
+    bool any_order; /* of frees in a row: PyTorch walks a hash table of addresses */
+    const char *at; /* of a mark; of ZT_NAMES: the name, which lives for ever */
+    int32_t step;
+} zt_happened;
+
+typedef void zt_listener(void *context, const zt_happened *happened);
+
+/* listener NULL: nobody. */
+ZL_NODISCARD zl_status zt_predict(const zl_torch_run *run, uint64_t rank, zt_listener *listener,
+                                  void *context, zl_marks *out, zl_err *err);
+
+#endif

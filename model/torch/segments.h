@@ -1,0 +1,98 @@
+/* The lower half of the caching allocator: segments taken from the driver and given back, spans
+ * merged, and the state that both halves share. For caching_allocator.c and segments.c alone. */
+#ifndef ZT_SEGMENTS_H
+#define ZT_SEGMENTS_H
+
+#include "torch/caching_allocator.h"
+#include "torch/spans.h"
+
+/* Sizes of c10/cuda/CUDACachingAllocator.cpp; newer trees keep them in c10/core/AllocatorConfig.h.
+ */
+static const uint64_t zt_min_block = 512;             /* kMinBlockSize: what sizes are rounded to */
+static const uint64_t zt_small_size = 1048576;        /* kSmallSize: largest of the small pool */
+static const uint64_t zt_small_segment = 2097152;     /* kSmallBuffer: segment of the small pool */
+static const uint64_t zt_min_large = 10485760;        /* kMinLargeAlloc: from here a segment each */
+static const uint64_t zt_large_granularity = 2097152; /* kRoundLarge: of those segments */
+
+typedef enum zt_pool_name { ZT_POOL_SMALL, ZT_POOL_LARGE, ZT_POOL_COUNT } zt_pool_name;
+
+typedef struct zt_pool {
+    uint32_t free[ZT_STREAMS_MAX];     /* sets, one per stream */
+    uint32_t unmapped[ZT_STREAMS_MAX]; /* sets, of expandable segments */
+    uint64_t searches;                 /* counted only if garbage is collected */
+} zt_pool;
+
+/* The rest of a slot above its segment, under ZT_DESCENDING. */
+typedef struct zt_rest {
+    uint64_t address;
+    uint64_t size;
+} zt_rest;
+
+struct zt_allocator {
+    zt_alloc_conf conf;
+    zt_waiting waiting_mode;
+    zt_addresses addresses;
+    zt_driver *driver;
+    void *driver_context;
+    uint64_t device_total;
+    uint64_t device_free;
+    uint64_t allowed;      /* reserved may not exceed it */
+    uint64_t gc_threshold; /* reserved from where garbage is collected; ZL_POISON = never */
+    uint64_t next_address; /* lowest unused (ascending), lowest used (descending) */
+    zt_rest *rests;        /* newest last */
+    uint32_t rest_count;
+    uint32_t rest_capacity;
+    zt_spans spans;
+    zt_pool pool[ZT_POOL_COUNT];
+    uint32_t streams;  /* largest seen + 1 */
+    uint32_t *waiting; /* spans in ZT_SPAN_WAITING, oldest first */
+    uint32_t waiting_count;
+    uint32_t waiting_capacity;
+    uint32_t allocations;
+    uint32_t new_segments; /* allocations that had to ask the driver */
+    zt_stats stats;
+    zl_err failure;
+};
+
+/* What zt_alloc looks for. */
+typedef struct zt_request {
+    uint64_t size; /* rounded */
+    zt_pool_name pool;
+    uint32_t stream;
+} zt_request;
+
+static inline zt_span *zt_span_at(const zt_allocator *a, uint32_t id)
+{
+    return &a->spans.at[id];
+}
+
+void zt_stat_raise(zt_stat *stat, uint64_t amount);
+void zt_stat_lower(zt_stat *stat, uint64_t amount);
+
+void zt_out_of_memory(zt_allocator *a);
+
+/* Puts a span into, or takes it out of, the set of free spans it belongs to. */
+void zt_free_insert(zt_allocator *a, uint32_t id);
+void zt_free_remove(zt_allocator *a, uint32_t id);
+/* Merges a neighbour into `id` if both are free, or both unmapped; `id` is in no set, the neighbour
+ * is. Returns the bytes gained. */
+uint64_t zt_absorb(zt_allocator *a, uint32_t id, uint32_t neighbour);
+/* Cuts the front `size` bytes off; returns the new span that holds the rest, in no set. 0: out of
+ * memory. */
+uint32_t zt_cut(zt_allocator *a, uint32_t id, uint64_t size);
+
+/* A span of at least the requested size from the driver, in no set; 0: the device or the allowed
+ * share of it is full. */
+uint32_t zt_segment_new(zt_allocator *a, const zt_request *request);
+/* Whole free segments of all streams go back to the driver, and whole free pages. */
+void zt_segments_release(zt_allocator *a);
+/* With max_split_size: oversize segments of the request's stream, just enough of them. False: they
+ * are not enough. */
+bool zt_segments_release_oversize(zt_allocator *a, const zt_request *request);
+/* With garbage_collection_threshold: whole free segments that were not used for long. */
+void zt_segments_collect(zt_allocator *a);
+
+/* An address for a segment of a size by the policy; ZL_POISON: the driver is to say. */
+uint64_t zt_address_take(zt_allocator *a, uint64_t size);
+
+#endif
