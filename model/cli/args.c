@@ -302,12 +302,17 @@ zl_status zl_args_parse(const zl_command *command, int argc, char **argv, zl_arg
     return set_view(out, err);
 }
 
+/* Applied before the others, in this order: a file with all, whose reader the model has. */
+static const char *const first_options[] = {"run", "framework", "deepspeed-config", "model"};
+
 static zl_status apply(const zl_args *args, const char *only, zl_run *run, zl_err *err)
 {
     for (size_t i = 0; i < args->settings; i++) {
         const zl_setting *set = &args->setting[i];
-        const bool early =
-            strcmp(set->option->name, "run") == 0 || strcmp(set->option->name, "model") == 0;
+        bool early = false;
+        for (size_t k = 0; k < sizeof first_options / sizeof first_options[0]; k++) {
+            early |= strcmp(set->option->name, first_options[k]) == 0;
+        }
         bool of_run = false;
         const zl_option *row = NULL;
         for (size_t k = 0; (row = zl_run_option(k)) != NULL; k++) {
@@ -325,8 +330,9 @@ zl_status zl_args_run(const zl_args *args, zl_run *out, zl_err *err)
 {
     zl_run run;
     zl_run_init(&run);
-    ZL_TRY(apply(args, "run", &run, err));
-    ZL_TRY(apply(args, "model", &run, err));
+    for (size_t i = 0; i < sizeof first_options / sizeof first_options[0]; i++) {
+        ZL_TRY(apply(args, first_options[i], &run, err));
+    }
     ZL_TRY(apply(args, NULL, &run, err));
     if (zl_args_value(args, "run") == NULL && zl_args_value(args, "model") == NULL) {
         return zl_fail(

@@ -146,6 +146,12 @@ void zl_largest_cell(const zl_ledger *ledger, zl_visit *visit, zl_phase *phase);
 extern const zl_visit zl_visit_order[ZL_VISIT_COUNT];
 /* Description, parameters, id: the first lines of every page about a run. */
 void zl_page_run(zl_page *page, const zl_run *run, const char *tail);
+/* The number that --rank names, checked against the run; false in *given: it was not. */
+zl_status zl_args_rank(const zl_args *args, const zl_run *run, bool *given, uint64_t *out,
+                       zl_err *err);
+
+/* `zl predict` and `zl explain` of a framework other than native; the run has been checked. */
+zl_status zl_predict_framework(const zl_args *args, zl_run *run, zl_err *err);
 
 /* A GPU's memory as its vendor states it. */
 typedef struct zl_gpu {
@@ -171,6 +177,7 @@ zl_status zl_cmd_predict(const zl_args *args, zl_err *err);
 zl_status zl_cmd_explain(const zl_args *args, zl_err *err);
 zl_status zl_cmd_fit(const zl_args *args, zl_err *err);
 zl_status zl_cmd_list(const zl_args *args, zl_err *err);
+zl_status zl_cmd_replay(const zl_args *args, zl_err *err);
 zl_status zl_cmd_doctor(const zl_args *args, zl_err *err);
 zl_status zl_cmd_help(const zl_args *args, zl_err *err);
 /* `zl __complete CWORD WORD...`: candidates for a shell, one a line. */
@@ -185,5 +192,6 @@ zl_status zl_cmd_man(int argc, char **argv, zl_err *err);
 extern const zl_option zl_predict_options[];
 extern const zl_option zl_explain_options[];
 extern const zl_option zl_fit_options[];
+extern const zl_option zl_replay_options[];
 
 #endif

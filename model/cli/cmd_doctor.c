@@ -2,6 +2,7 @@
  * files only, starts nothing, so that a broken installation cannot break it. */
 #include <glob.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cmd.h"
@@ -73,6 +74,22 @@ static void look_nccl(finding *f)
     look_file(f, places);
 }
 
+/* Where zl-trace looks for it: beside itself, and where libraries are. */
+static void look_meter(finding *f)
+{
+    static const char *const places[] = {"", "/../lib", "/../lib64", "/../lib/*"};
+    finding program = {.name = "zl-trace"};
+    look_sibling(&program);
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && program.found; i++) {
+        char pattern[600];
+        const char *const one[] = {pattern, NULL};
+        const char *slash = strrchr(program.where, '/');
+        const int length = slash != NULL ? (int)(slash - program.where) : 0;
+        snprintf(pattern, sizeof pattern, "%.*s%s/libzltrace.so", length, program.where, places[i]);
+        look_file(f, one);
+    }
+}
+
 static void report(zl_table *table, const finding *f)
 {
     zl_table_text(table, "%s", f->name);
@@ -95,6 +112,14 @@ static void fill(zl_table *table)
           .use = "compares and reports",
           .remedy = "build it: cmake --workflow --preset host"},
          look_sibling},
+        {{.name = "zl-trace",
+          .use = "meters device memory of any program",
+          .remedy = "build it: cmake --workflow --preset host"},
+         look_sibling},
+        {{.name = "libzltrace.so",
+          .use = "is loaded into metered programs",
+          .remedy = "install a CUDA toolkit with CUPTI and build again"},
+         look_meter},
         {{.name = "mpirun",
           .use = "starts ranks on the host",
           .remedy = "apt-get install openmpi-bin"},

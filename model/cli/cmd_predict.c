@@ -314,20 +314,34 @@ static zl_status print(const zl_args *args, const zl_ledger *ledger, zl_err *err
     return print_page(args, ledger, err);
 }
 
+zl_status zl_args_rank(const zl_args *args, const zl_run *run, bool *given, uint64_t *out,
+                       zl_err *err)
+{
+    uint64_t rank = 0;
+    const char *wish = zl_args_value(args, "rank");
+    if (wish != NULL) {
+        ZL_TRY(zl_parse_count("rank", wish, &rank, err));
+    }
+    if (rank >= run->ranks) {
+        return zl_fail(err, ZL_E_USAGE, "rank must be 0..%" PRIu64 ", got %" PRIu64, run->ranks - 1,
+                       rank);
+    }
+    *given = wish != NULL;
+    *out = rank;
+    return ZL_OK;
+}
+
 zl_status zl_cmd_predict(const zl_args *args, zl_err *err)
 {
     zl_run run;
     uint64_t rank = 0;
-    const char *wish = zl_args_value(args, "rank");
+    bool wished = false;
     const char *save = zl_args_value(args, "save-run");
     ZL_TRY(zl_args_run(args, &run, err));
-    if (wish != NULL) {
-        ZL_TRY(zl_parse_count("rank", wish, &rank, err));
+    if (run.framework != ZL_FRAMEWORK_NATIVE) {
+        return zl_predict_framework(args, &run, err);
     }
-    if (rank >= run.ranks) {
-        return zl_fail(err, ZL_E_USAGE, "rank must be 0..%" PRIu64 ", got %" PRIu64, run.ranks - 1,
-                       rank);
-    }
+    ZL_TRY(zl_args_rank(args, &run, &wished, &rank, err));
     zl_ledger *ledger = NULL;
     ZL_TRY(zl_predicted(&run, rank, &ledger, err));
     zl_status status = save != NULL ? zl_run_save(&run, save, err) : ZL_OK;

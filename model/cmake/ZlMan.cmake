@@ -14,7 +14,7 @@ function(zl_man)
     cmake_path(ABSOLUTE_PATH page)
     set(folder "${PROJECT_BINARY_DIR}/man/man${section}")
     add_custom_command(OUTPUT "${folder}/${name}" VERBATIM
-      DEPENDS "${page}" "${ZL_MAN_PAGE}" zl zl-train zl-validate
+      DEPENDS "${page}" "${ZL_MAN_PAGE}" zl zl-trace zl-train zl-validate
       COMMAND ${CMAKE_COMMAND} -E make_directory "${folder}"
       COMMAND bash -c "set -o pipefail; bash \"$1\" \"$2\" \"$3\" | \"$4\" > \"$5\"" bash
         "${ZL_MAN_PAGE}" $<TARGET_FILE_DIR:zl> "${page}" "${ZL_SCDOC}" "${folder}/${name}")

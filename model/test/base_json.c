@@ -40,6 +40,27 @@ static void a_document_is_read(void **state)
     zl_json_free(NULL);
 }
 
+static void elements_come_one_after_another(void **state)
+{
+    (void)state;
+    zl_json_doc *doc = parse("{\"a\": [7, [], null], \"b\": [], \"c\": 5}");
+    const zl_json root = zl_json_root(doc);
+    zl_json item = {0};
+    size_t i = 0;
+    while (zl_json_each(zl_json_get(root, "a"), &i, &item)) {
+        assert_ptr_equal(item.node, zl_json_item(zl_json_get(root, "a"), i - 1).node);
+    }
+    assert_int_equal(i, 3);
+    assert_string_equal(item.path, "a[2]");
+    static const char *const empty[] = {"b", "c", "d"};
+    for (size_t k = 0; k < COUNT_OF(empty); k++) {
+        i = 0;
+        assert_false(zl_json_each(zl_json_get(root, empty[k]), &i, &item));
+    }
+    assert_false(zl_json_each(root, &i, &item));
+    zl_json_free(doc);
+}
+
 static void names_differ_by_case(void **state)
 {
     (void)state;
@@ -358,6 +379,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_document_is_read),
+        cmocka_unit_test(elements_come_one_after_another),
         cmocka_unit_test(names_differ_by_case),
         cmocka_unit_test(null_is_absent_as_a_member),
         cmocka_unit_test(a_byte_order_mark_is_skipped),

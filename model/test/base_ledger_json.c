@@ -65,6 +65,7 @@ static void assert_round_trip(const zl_ledger *ledger)
     assert_int_equal(again->origin, ledger->origin);
     assert_int_equal(again->rank, ledger->rank);
     assert_int_equal(again->granule, ledger->granule);
+    assert_int_equal(again->loopback, ledger->loopback);
     assert_memory_equal(&again->witness, &ledger->witness, sizeof ledger->witness);
     zl_ledger_free(again);
 }
@@ -80,6 +81,8 @@ static void loading_and_saving_changes_nothing(void **state)
     ledger->witness.arena_resident = 4999999999;
     ledger->witness.outside_cold = 1;
     ledger->witness.outside_steady = 0;
+    assert_round_trip(ledger);
+    ledger->loopback = true;
     assert_round_trip(ledger);
     zl_ledger_free(ledger);
 }
@@ -211,6 +214,7 @@ static void wrong_files_are_refused(void **state)
         {"\"cells\": [", "\"cells\": 3, \"witness\": [", "witness must be an object"},
         {"\"kind_max\": [", "\"kind_max\": null, \"kind_max\": [", "kind_max is given twice"},
         {"\"buffers\": [", "\"buffers\": [1,", "buffers[0] must be an object, got 1"},
+        {"\"loopback\": false", "\"loopback\": 0", "loopback must be"},
         {"\"rank\": 1,", "\"rank\": 1, \"witness\": {\"arena_reserved\": 1},",
          "arena_resident is missing"},
     };

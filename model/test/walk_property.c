@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "walk.h"
+#include "walk/walk.h"
 #include "walk_random.h"
 #include "zeroledger/bytes.h"
 #include "zeroledger/ledger.h"

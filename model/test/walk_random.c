@@ -69,10 +69,10 @@ zl_status zl_random_run(zl_random *random, zl_run *out, zl_err *err)
     run.micro_batch = size_up_to(random, 5);
     run.seq = zl_random_between(random, 1, run.model.positions);
     run.accumulation = zl_random_between(random, 1, 4);
-    run.precision = (zl_precision)zl_random_between(random, 0, ZL_PRECISION_COUNT - 1);
+    run.precision = (zl_precision)zl_random_between(random, 0, ZL_PRECISION_NATIVE_COUNT - 1);
     run.grad_dtype = (zl_grad_dtype)zl_random_between(random, 0, ZL_GRAD_COUNT - 1);
-    run.optimizer = (zl_optimizer)zl_random_between(random, 0, ZL_OPTIMIZER_COUNT - 1);
-    run.attention = (zl_attention)zl_random_between(random, 0, ZL_ATTENTION_COUNT - 1);
+    run.optimizer = (zl_optimizer)zl_random_between(random, 0, ZL_OPTIMIZER_NATIVE_COUNT - 1);
+    run.attention = (zl_attention)zl_random_between(random, 0, ZL_ATTENTION_NATIVE_COUNT - 1);
     run.recompute = (zl_recompute)zl_random_between(random, 0, ZL_RECOMPUTE_COUNT - 1);
     run.dropout = coin(random) ? 0.1 : 0.0;
     run.clip = coin(random) ? 1.0 : 0.0;

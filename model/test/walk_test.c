@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "walk.h"
+#include "walk/walk.h"
 #include "walk_random.h"
 #include "zeroledger/ledger.h"
 

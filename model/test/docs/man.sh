@@ -47,12 +47,14 @@ while read -r command; do
   grep -Fq "*$command*" "$work/zl.1.scd" || say "zl.1: command $command is missing"
   case $command in
     help) ;;
-    train | validate) [ -e "$man/zl-$command.1.scd" ] || say "zl-$command.1 is missing" ;;
+    train | trace | validate) [ -e "$man/zl-$command.1.scd" ] || say "zl-$command.1 is missing" ;;
     *) if [ -e "$man/zl-$command.1.scd" ]; then has_options "zl-$command.1" zl "$command"; else say "zl-$command.1 is missing"; fi ;;
   esac
 done < <("$bin/zl" help | sed -n 's/^  \([a-z][a-z]*\)  *[^ ].*/\1/p')
 has_options zl-train.1 zl-train
 has_texts zl-train.1 zl-train
+has_options zl-trace.1 zl-trace
+has_texts zl-trace.1 zl-trace
 while read -r command; do
   grep -Fq "*$command*" "$work/zl-validate.1.scd" || say "zl-validate.1: command $command is missing"
   has_options zl-validate.1 zl-validate "$command"

@@ -53,6 +53,14 @@ static const char *place(const zl_json *value)
     return value->path[0] != '\0' ? value->path : "the document";
 }
 
+/* Whole numbers below 0, which zl_json_u64 does not read: a step before the first is -1. */
+static bool is_negative_whole(zl_json value)
+{
+    double x = 0.0;
+    return zl_json_real(value, &x, NULL) == ZL_OK && x < 0.0 && x >= -1e15 &&
+           x >= (double)(int64_t)x && x <= (double)(int64_t)x;
+}
+
 static bool is_type(zl_json value, const char *type)
 {
     uint64_t whole = 0;
@@ -72,7 +80,8 @@ static bool is_type(zl_json value, const char *type)
         return zl_json_is_number(value);
     }
     if (strcmp(type, "integer") == 0) {
-        return zl_json_is_number(value) && zl_json_u64(value, &whole, NULL) == ZL_OK;
+        return zl_json_is_number(value) &&
+               (zl_json_u64(value, &whole, NULL) == ZL_OK || is_negative_whole(value));
     }
     return strcmp(type, "null") == 0 &&
            !(zl_json_is_object(value) || zl_json_is_array(value) || zl_json_is_string(value) ||

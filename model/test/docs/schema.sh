@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 bad=0
-same=(run ledger terms fit list)  # the same everywhere
+same=(run ledger terms fit replay list trace)  # the same everywhere
 mine=(train verdict bench)        # with a date, a speed
 read=(cases mutants checkpoint)   # by hand, or of a run that is not repeated here
 
@@ -21,7 +21,11 @@ small=(--model gpt2-tiny --seq 16)
 "$zl" predict "${small[@]}" --stage 3 --ranks 4 --save-run run.json --format json --out ledger.json
 "$zl" explain "${small[@]}" --stage 3 --ranks 4 --phase backward --format json --out terms.json
 "$zl" fit "${small[@]}" --gpu v100-16g --headroom 5% --format json --out fit.json
+"$zl" replay "$2/model/test/cli/replay.trace.json" --format json --out replay.json
 "$zl" list phases --format json --out list.json
+recordings=$2/runtime/trace/test/recordings
+"$zl" trace --read "$recordings/leak" --output trace.json >/dev/null || [ $? = 1 ]
+"$compare" records "$validate/test/two-records.jsonl" --format json >records.json
 export OPENBLAS_NUM_THREADS=1
 "$compare" run --cases "$schema/examples/cases.json" --train "$train" --out matrix >/dev/null 2>&1
 case=$(find matrix -mindepth 2 -maxdepth 2 -type d | sort | head -n 1)
@@ -46,10 +50,17 @@ for what in models gpus frameworks buffers kinds phases visits; do
   "$zl" list $what --format json --out list-$what.json
   check list list-$what.json
 done
+"$zl" trace --read "$recordings/warm" --format json >warm.json
+check trace warm.json
 "$zl" doctor --format json --out doctor.json
 check list doctor.json
 "$zl" fit "${small[@]}" --capacity 1MiB --format json --out no.json || [ $? = 1 ]
 check fit no.json
+sed 's/"segment_alloc", 67108864, 2097152/"segment_alloc", 67108864, 4194304/' \
+  "$2/model/test/cli/replay.trace.json" >differs.trace.json
+"$zl" replay differs.trace.json --format json --out differs.json || [ $? = 1 ]
+"$zl" replay differs.trace.json --addresses ascending --format json --out ascending.json
+check replay differs.json ascending.json
 for model in bert-large-pretraining llama-3-8b; do
   "$zl" predict --model $model --ranks 8 --stage 2 --accumulation 2 --dropout 0.1 --format json --out $model.json
   check ledger $model.json
@@ -58,6 +69,9 @@ for model in bert-large-pretraining llama-3-8b; do
 done
 "$train" "${small[@]}" --steps 1 --format json >stdout.json 2>/dev/null
 check train stdout.json
+"$train" "${small[@]}" --steps 2 --stage 3 --profile profile.json --format json >profiled.json 2>/dev/null
+check train profiled.json
+check profile profile.json "$schema/examples/profile.json"
 "$train" "${small[@]}" --steps 1 --eval --save --checkpoint saved --format json >evaluated.json 2>/dev/null
 check train evaluated.json
 check checkpoint saved/step-*/manifest.json

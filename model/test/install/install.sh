@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 "$cmake" --install "$build_dir" --prefix "$work/prefix" >/dev/null
-for program in zl zl-train zl-validate; do
+for program in zl zl-train zl-trace zl-validate; do
   [ -x "$work/prefix/bin/$program" ] || { echo "$program is not installed"; exit 1; }
 done
 CC=$1 CFLAGS=${*:2} "$cmake" -S "$here/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null

@@ -1,0 +1,1 @@
+zl replay "${0%/*}/replay.trace.json" --addresses mine

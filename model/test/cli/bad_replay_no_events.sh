@@ -1,0 +1,2 @@
+echo '{"columns": ["action", "addr", "size", "stream"]}' >trace.json
+zl replay trace.json

@@ -1,0 +1,2 @@
+echo 'step 3: 12 GiB' >trace.json
+zl replay trace.json

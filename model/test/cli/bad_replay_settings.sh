@@ -1,0 +1,1 @@
+zl replay "${0%/*}/replay.trace.json" --alloc-conf max_split_size_mb:5
