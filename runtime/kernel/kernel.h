@@ -78,7 +78,8 @@ typedef struct zr_gemm_args {
 } zr_gemm_args;
 
 /* c = alpha * op(a) op(b) + beta * c + bias + residual, each with a type of its own.
- * k = 0 is allowed (the product is zero). Sums run over k in fp32 and are rounded once. */
+ * k = 0 is allowed (the product is zero). Sums run over k in fp32 and are rounded once, on cuda
+ * twice if types are 16-bit and k is long and no multiple of 8. */
 ZL_NODISCARD zl_status zr_gemm(const zr_gemm_args *args, zr_stream *stream);
 
 typedef struct zr_bias_grad_args {

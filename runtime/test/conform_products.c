@@ -91,6 +91,7 @@ void conform_products(conform_run *run, zl_dtype d)
     static const uint32_t sizes[][4] = {
         {37, 29, 41, 0},   {64, 130, 257, 0}, {128, 256, 64, 0}, {1, 1, 1, 0},
         {130, 257, 64, 3}, {5, 7, 0, 0},      {1, 128, 96, 0},   {96, 192, 320, 8},
+        {40, 523, 66, 5},  {24, 48, 521, 7},  {3, 517, 515, 0},
     };
     const zl_dtype types[][3] = {{d, d, d}, {d, d, ZL_F32}, {ZL_F32, d, d}, {d, ZL_F32, ZL_BF16}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

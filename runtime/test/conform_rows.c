@@ -239,7 +239,8 @@ static void norm_backward_case(conform_run *run, norm_shape s)
 
 static void norm_cases(conform_run *run, zl_dtype d)
 {
-    static const uint32_t shapes[][2] = {{1, 1}, {37, 130}, {70, 257}, {33, 1000}, {300, 64}};
+    static const uint32_t shapes[][2] = {{1, 1},    {37, 130}, {70, 257},  {33, 1000},
+                                         {300, 64}, {9, 4104}, {513, 1600}};
     for (size_t i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
         const uint32_t rows = shapes[i / 2][0];
         const uint32_t width = shapes[i / 2][1];
@@ -512,8 +513,10 @@ void conform_rows(conform_run *run, zl_dtype d)
     loss_case(run, d, 45, 257, 257);
     loss_case(run, d, 45, 257, 264);
     loss_case(run, d, 3, 50257, 50304);
+    loss_case(run, d, 3, 60008, 60009);
     loss_case(run, d, 5, 2, 2);
     bias_case(run, d, d, 37, 130);
     bias_case(run, d, ZL_F32, 1000, 257);
     bias_case(run, d, d, 1, 1);
+    bias_case(run, d, ZL_F32, 600, 1600);
 }

@@ -7,6 +7,7 @@
 #     bash runtime/test/gpu.sh train [name of a run]...          training, every byte against its prediction
 #     bash runtime/test/gpu.sh reference                         logits, gradients and losses against PyTorch's
 #     bash runtime/test/gpu.sh trace [argument]...               device memory by owner
+#     bash runtime/test/gpu.sh nccl                              memory of NCCL, on two GPUs and more
 #     bash runtime/test/gpu.sh speed [name of a row]...          tokens per second, beside PyTorch where that is here
 #     bash runtime/test/gpu.sh all                               all of these, one after the other
 #
@@ -22,11 +23,11 @@
 # docs/install.md is installed, `cmake --workflow --preset cuda` runs some of it, and all other tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-all=(conform kernels train reference trace speed)
+all=(conform kernels train reference trace nccl speed)
 case ${1:-} in
   all) modes=("${all[@]}") ;;
-  conform | kernels | train | reference | trace | speed) modes=("$1") ;;
-  *) sed -n '5,11p' "${BASH_SOURCE[0]}" | sed 's/^#  *//' >&2; exit 2 ;;
+  conform | kernels | train | reference | trace | nccl | speed) modes=("$1") ;;
+  *) sed -n '5,12p' "${BASH_SOURCE[0]}" | sed 's/^#  *//' >&2; exit 2 ;;
 esac
 shift
 out=${OUT:-build/gpu}

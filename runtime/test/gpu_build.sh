@@ -33,7 +33,7 @@ isystem() { # isystem FOLDER...: that of a header; compilers know the system's o
     [ "$folder" = /usr/include ] || printf -- '-isystem %s ' "$folder"
   done
 }
-link() { # link LIBRARY...: the library, and where to find it when the program starts
+link() { # link LIBRARY...: the library, and where to find it when the program starts; --disable-new-dtags: its libraries too
   local library
   for library in "$@"; do
     printf '%s -Wl,-rpath,%s ' "$(realpath "$library")" "$(dirname "$(realpath -s "$library")")"
@@ -52,6 +52,18 @@ printf '#define ZL_VERSION "%s"\n' "$version" >"$work/include/zeroledger/version
   # shellcheck disable=SC2086
   printf '};\nconst size_t zl_preset_count = %d;\n' "$(wc -w <<<$names)"
 } >"$work/presets.c"
+
+{ # as model/device/embed_hardware.cmake
+  echo '#include "device/hardware.h"'
+  rows=''
+  for file in model/data/hardware/*.json; do
+    [ -f "$file" ] || continue
+    printf 'static const unsigned char bytes_%d[] = {%s};\n' $((index = ${index:--1} + 1)) \
+      "$(od -An -v -tx1 "$file" | sed 's/ \(..\)/0x\1,/g' | tr -d '\n')"
+    rows+=$(printf '    {"%s", bytes_%d, sizeof bytes_%d},' "$(basename "$file")" "$index" "$index")$'\n'
+  done
+  printf 'const zl_hardware_file zl_hardware_files[] = {\n%s    {0},\n};\n' "$rows"
+} >"$work/hardware.c"
 
 with_nccl=0
 [ -n "$nccl_header" ] && [ -n "$nccl_library" ] && with_nccl=1
@@ -109,7 +121,7 @@ compile() { # one command a line
   for source in model/base/*.c "$work/presets.c"; do
     echo "$cc $c_flags -Imodel/base -c $source -o $(object base "$source")"
   done
-  for source in $(model_sources); do
+  for source in $(model_sources) "$work/hardware.c"; do
     echo "$cc $c_flags -Imodel -c $source -o $(object model "$source")"
   done
   for source in model/cli/*.c; do
@@ -144,7 +156,7 @@ build_all() {
     [ $with_host = 0 ] ||
       "${mpicc:-$cc}" "$o"/{common,host,base}-*.o -o "$bin/zl-train" $cjson $(link "$openblas_library") -lpthread -lm
     [ $with_validate = 0 ] ||
-      "$cc" "$o"/{validate,model,base}-*.o -o "$bin/zl-validate" $cjson $(link "$gsl_library" "$gsl_cblas") -lm
+      "$cc" "$o"/{validate,model,base}-*.o -o "$bin/zl-validate" -Wl,--disable-new-dtags $cjson $(link "$gsl_library" "$gsl_cblas") -lm
   }
   echo "$identity" >"$work/identity"
   printf 'compiled in %d s: %s\n' $((SECONDS - begin)) "$(ls "$bin" | tr '\n' ' ')"

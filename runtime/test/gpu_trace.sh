@@ -3,7 +3,8 @@
 #
 #     bash runtime/test/gpu_trace.sh [leaks] [train] [torch]      all three if none is named
 #
-# OUT        where results go; build/gpu if not set: a JSON, a timeline and a table of every traced program, and trace.txt
+# OUT        where results go; build/gpu if not set: a JSON, a timeline, a table and the recordings (for zl trace --read)
+#            of every traced program, and trace.txt
 # Exit: 0 if every leak was named, every arena is the ledger's to the byte, and PyTorch's reserved bytes are those of its
 # rows; 1 if not; 4 if nothing could be built; 77 without a GPU.
 # shellcheck disable=SC2046,SC2154
@@ -27,30 +28,17 @@ say() { # say NAME VERDICT WORDS
 
 # ---------------------------------------------------------------------------------------------- build
 
-cupti_header=$(find_file cupti.h) || fail 'no cupti.h; install the CUPTI of the CUDA toolkit'
-cupti_library=$(find_file libcupti.so libcupti.so.13 libcupti.so.12) || fail 'no libcupti.so; install the CUPTI of the CUDA toolkit'
-driver_library=$(ldconfig -p | awk '/libcuda\.so\.1 .*x86-64|libcuda\.so\.1 .*AArch64/ { print $NF; exit }') || true
-[ -n "$driver_library" ] || driver_library=$(find / -name 'libcuda.so.1' -not -path '/proc/*' -print -quit 2>/dev/null) || true
-[ -n "$driver_library" ] || fail 'no libcuda.so.1: no NVIDIA driver'
-trace=runtime/trace
-{
-  # shellcheck disable=SC2086
-  "$cc" $c_flags -fvisibility=hidden -shared -Iruntime $cuda_includes -isystem "$(dirname "$cupti_header")" \
-    $trace/{cuda/inject,cuda/state,owner,recorder}.c -o "$bin/libzltrace.so" $(link "$cupti_library") "$driver_library" -lpthread -ldl
-  # shellcheck disable=SC2086
-  "$cc" $c_flags -Iruntime -DZR_TRACE_LIBRARY_FOLDER='"."' \
-    $(find $trace -maxdepth 1 -name '*.c') "$work"/objects/base-*.o \
-    -o "$bin/zl-trace" $(link "$cjson_library") -lpthread -ldl -lm
-  # shellcheck disable=SC2086
-  "$nvcc" -std=c++17 -O2 -gencode=arch=compute_"$arch",code=sm_"$arch" -Iruntime $trace/test/leak.cu -o "$bin/leak" -Xlinker "$driver_library"
-} >"$out/compile-trace.log" 2>&1 || { cat "$out/compile-trace.log" >&2; fail 'the meter could not be built'; }
+# shellcheck source=runtime/test/gpu_meter.sh
+. runtime/test/gpu_meter.sh
 
 # traced NAME COMMAND...: runs it under the meter; $rc is the exit code
 traced() {
   local name=$1
   shift
   rc=0
-  timeout -k 5 200 "$bin/zl-trace" --output "$out/$name.json" --timeline "$out/$name.timeline.json" -- "$@" \
+  rm -rf "$out/$name.rec"
+  timeout -k 5 200 "$bin/zl-trace" --output "$out/$name.json" --timeline "$out/$name.timeline.json" \
+    --record "$out/$name.rec" -- "$@" \
     >"$out/$name.txt" 2>"$out/$name.err" || rc=$?
 }
 words() { head -c 300 "$out/$1.err" | tr '\n' ' '; }

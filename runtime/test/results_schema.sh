@@ -19,7 +19,7 @@ if [ "${ZL_BLESS-}" = 1 ]; then
   cp "$work"/{conform,reference}.json "$schema/examples"
 fi
 for name in conform reference; do check $name "$work/$name.json"; done
-for name in conform reference results sanitizer speed; do check $name "$schema/examples/$name.json"; done
+for name in conform constants nccl reference results sanitizer speed; do check $name "$schema/examples/$name.json"; done
 
 committed() { # committed NAME FILE-NAME: those that there are
   local file
@@ -30,6 +30,8 @@ committed conform conform.json
 committed sanitizer sanitizer.json
 committed speed speed.json
 committed reference 'reference*.json'
+committed nccl nccl.json
+while IFS= read -r file; do check constants "$file"; done < <(find "$source/model/data/hardware" -name '*.json' | sort)
 while IFS= read -r folder; do
   [ -f "$folder/provenance.json" ] || { echo "$folder: no provenance.json"; bad=1; }
 done < <(find "$source/docs/results" -mindepth 1 -maxdepth 1 -type d)

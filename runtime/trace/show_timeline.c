@@ -1,11 +1,14 @@
 /* Trace Event Format (Google, "Trace Event Format", phases C, i and M), which Perfetto opens: times
  * are microseconds, a counter is known by its process and its name. */
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "trace/show.h"
 #include "zeroledger/json.h"
 
 enum { TRACK = 192 };
+static const uint64_t microsecond = 1000; /* nanoseconds */
 
 static void begin_event(zl_json_writer *w, const char *phase, uint64_t pid, const char *name)
 {
@@ -32,9 +35,25 @@ static void put_counter(zl_json_writer *w, const zr_trace *t, uint64_t pid, cons
     zl_json_end(w);
 }
 
+/* No picture shows what did not last a microsecond, and a range that is unmapped has a point for
+ * each of its mappings. */
+static bool superseded(const zr_meter *m, size_t at)
+{
+    const uint64_t then = m->point[at].time / microsecond;
+    for (size_t i = at + 1; i < m->points && m->point[i].time / microsecond == then; i++) {
+        if (m->point[i].row == m->point[at].row) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void put_points(zl_json_writer *w, const zr_trace *t, const zr_recording_read *p)
 {
     for (size_t i = 0; i < p->meter.points; i++) {
+        if (superseded(&p->meter, i)) {
+            continue;
+        }
         const zr_point *const point = &p->meter.point[i];
         const zr_row *const row = &p->meter.row[point->row];
         const char *const owner = zr_meter_owner_name(&p->meter, row->owner);
@@ -96,6 +115,44 @@ static void put_process(zl_json_writer *w, const zr_trace *t, const zr_recording
     put_refusals(w, t, p);
 }
 
+/* The text without its indent, which is half of it: there may be hundreds of thousands of events.
+ */
+static bool put_dense(const char *text, FILE *out)
+{
+    bool quoted = false;
+    for (const char *c = text; *c != '\0'; c++) {
+        if (!quoted && (*c == '\n' || *c == ' ')) {
+            continue;
+        }
+        if (quoted && *c == '\\') { /* what comes next is no end of the string */
+            (void)fputc(*c++, out);
+        } else if (*c == '"') {
+            quoted = !quoted;
+        }
+        (void)fputc(*c, out);
+    }
+    return fputc('\n', out) != EOF && ferror(out) == 0;
+}
+
+static zl_status save(const zl_json_writer *w, const char *path, zl_err *err)
+{
+    size_t size = 0;
+    const char *const text = zl_json_writer_text(w, &size);
+    if (text == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory while writing %s", path);
+    }
+    FILE *const out = fopen(path, "w");
+    if (out == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "%s: %s", path, strerror(errno));
+    }
+    const bool put = put_dense(text, out);
+    const int failure = errno;
+    if (fclose(out) != 0) {
+        return zl_fail(err, ZL_E_RESOURCE, "%s: %s", path, strerror(errno));
+    }
+    return put ? ZL_OK : zl_fail(err, ZL_E_RESOURCE, "%s: %s", path, strerror(failure));
+}
+
 zl_status zr_trace_timeline(const zr_trace *trace, const char *path, zl_err *err)
 {
     zl_json_writer *const w = zl_json_writer_new();
@@ -110,7 +167,7 @@ zl_status zr_trace_timeline(const zr_trace *trace, const char *path, zl_err *err
     }
     zl_json_end(w);
     zl_json_end(w);
-    const zl_status status = zl_json_writer_save(w, path, err);
+    const zl_status status = save(w, path, err);
     zl_json_writer_free(w);
     return status;
 }

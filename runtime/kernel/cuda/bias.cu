@@ -2,7 +2,7 @@
 #include "kernel/cuda/columns.cuh"
 
 template <typename T, unsigned N>
-static __global__ void __launch_bounds__(LONE_STRIP_THREADS) bias_backward(zr_bias_grad_args a)
+static __global__ void __launch_bounds__(LONE_STRIP_THREADS, 1) bias_backward(zr_bias_grad_args a)
 {
     const strip<N> s = strip_of<N>();
     pack<N> sums[1] = {};

@@ -172,8 +172,11 @@ static __device__ __forceinline__ bool column_sums(float (&total)[K], pack<N> (&
 #pragma unroll
         for (unsigned k = 0; k < K; k++) {
             total[k] = 0.0f;
-            for (unsigned block = 0; block < strip_blocks(); block++) {
-                total[k] += *in_block(&block_total[k][threadIdx.x], block);
+#pragma unroll
+            for (unsigned block = 0; block < STRIP_BLOCKS; block++) {
+                const bool there = block < strip_blocks();
+                const float x = *in_block(&block_total[k][threadIdx.x], there ? block : 0);
+                total[k] += there ? x : 0.0f;
             }
         }
     }

@@ -255,15 +255,21 @@ template <typename T, unsigned N> union raw_pack {
 
 /* Elements i ... i + N - 1 of x, whose address is a multiple of N elements or of 16 bytes. */
 template <unsigned N, typename T>
-static __device__ __forceinline__ pack<N> load_pack(const T *x, uint64_t i)
+static __device__ __forceinline__ raw_pack<T, N> load_raw(const T *x, uint64_t i)
 {
     using raw = raw_pack<T, N>;
     raw r;
-    pack<N> v;
 #pragma unroll
     for (unsigned j = 0; j < raw::words; j++) {
         r.word_at[j] = ((const typename raw::word *)(x + i))[j];
     }
+    return r;
+}
+
+template <typename T, unsigned N>
+static __device__ __forceinline__ pack<N> widened(const raw_pack<T, N> &r)
+{
+    pack<N> v;
 #pragma unroll
     for (unsigned j = 0; j < N; j++) {
         v.at[j] = to_float(r.at[j]);
@@ -271,20 +277,32 @@ static __device__ __forceinline__ pack<N> load_pack(const T *x, uint64_t i)
     return v;
 }
 
-/* Rounds to nearest even. */
+template <unsigned N, typename T>
+static __device__ __forceinline__ pack<N> load_pack(const T *x, uint64_t i)
+{
+    return widened(load_raw<N>(x, i));
+}
+
 template <typename T, unsigned N>
-static __device__ __forceinline__ void store_pack(T *x, uint64_t i, const pack<N> &v)
+static __device__ __forceinline__ void store_raw(T *x, uint64_t i, const raw_pack<T, N> &r)
 {
     using raw = raw_pack<T, N>;
-    raw r;
-#pragma unroll
-    for (unsigned j = 0; j < N; j++) {
-        r.at[j] = from_float<T>(v.at[j]);
-    }
 #pragma unroll
     for (unsigned j = 0; j < raw::words; j++) {
         ((typename raw::word *)(x + i))[j] = r.word_at[j];
     }
+}
+
+/* Rounds to nearest even. */
+template <typename T, unsigned N>
+static __device__ __forceinline__ void store_pack(T *x, uint64_t i, const pack<N> &v)
+{
+    raw_pack<T, N> r;
+#pragma unroll
+    for (unsigned j = 0; j < N; j++) {
+        r.at[j] = from_float<T>(v.at[j]);
+    }
+    store_raw(x, i, r);
 }
 
 /* A number that is a constant also as an argument. */

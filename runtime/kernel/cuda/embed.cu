@@ -12,22 +12,39 @@ static __device__ __forceinline__ void add_to(pack<N> &sum, const T *x, uint64_t
     }
 }
 
-template <typename T> static __global__ void embed_forward(zr_embed_args e, bool wide)
+/* A warp a row, U packs of a lane under way at a time. */
+#define EMBED_WARPS 8u
+
+template <typename T, unsigned N> static __global__ void embed_forward(zr_embed_args e)
 {
-    const uint64_t row = blockIdx.x;
+    constexpr unsigned U = 4;
+    const uint64_t row = (uint64_t)blockIdx.x * EMBED_WARPS + threadIdx.x / WARP;
+    if (row >= e.rows) {
+        return;
+    }
     const uint64_t tok = (uint64_t)e.ids[row] * e.width;
     const uint64_t pos = row % e.tokens * e.width;
     const uint64_t type = e.type != NULL ? (uint64_t)e.types[row] * e.width : 0;
-    for_packs<8>(e.width, wide, threadIdx.x, blockDim.x, [&](auto n, uint64_t i) {
-        pack<n> sum = load_pack<n>((const T *)e.tok, tok + i);
+    for (uint64_t first = lane_id() * N; first < e.width; first += U * WARP * N) {
+        pack<N> sum[U];
+        const auto for_each = [&](auto f) {
+#pragma unroll
+            for (unsigned u = 0; u < U; u++) {
+                const uint64_t col = first + u * WARP * N;
+                if (col < e.width) {
+                    f(sum[u], col);
+                }
+            }
+        };
+        for_each([&](pack<N> &s, uint64_t col) { s = load_pack<N>((const T *)e.tok, tok + col); });
         if (e.pos != NULL) {
-            add_to(sum, (const T *)e.pos, pos + i);
+            for_each([&](pack<N> &s, uint64_t col) { add_to(s, (const T *)e.pos, pos + col); });
         }
         if (e.type != NULL) {
-            add_to(sum, (const T *)e.type, type + i);
+            for_each([&](pack<N> &s, uint64_t col) { add_to(s, (const T *)e.type, type + col); });
         }
-        store_pack((T *)e.out, row * e.width + i, sum);
-    });
+        for_each([&](pack<N> &s, uint64_t col) { store_pack((T *)e.out, row * e.width + col, s); });
+    }
 }
 
 /*
@@ -228,9 +245,16 @@ zl_status zr_embed_forward(const zr_embed_args *args, zr_stream *stream)
     if (!embed_ok(args, stream) || args->tok == NULL) {
         return ZL_E_USAGE;
     }
-    const bool wide = args->width % 8 == 0 && aligned(args->tok, args->pos, args->type, args->out);
+    const bool all_aligned = aligned(args->tok, args->pos, args->type, args->out);
+    const launch_shape shape = {dim3((unsigned)blocks_for(args->rows, EMBED_WARPS)),
+                                dim3(EMBED_WARPS * WARP), 0};
     return for_type(args->dtype, [&](auto t) {
-        return launch_rows(embed_forward<decltype(t)>, args->rows, stream, *args, wide);
+        using T = decltype(t);
+        constexpr unsigned N = 16 / sizeof(T);
+        const bool wide = all_aligned && args->width % N == 0;
+        return args->rows == 0
+                   ? ZL_OK
+                   : launch(wide ? embed_forward<T, N> : embed_forward<T, 1>, shape, stream, *args);
     });
 }
 

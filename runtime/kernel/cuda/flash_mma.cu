@@ -26,10 +26,8 @@ static constexpr float log2_e = 1.442695041f;
 static constexpr unsigned forward_blocks = 2;
 template <unsigned D> static constexpr unsigned backward_blocks = D == 64 ? 2 : 1;
 
-#ifndef DR
-#define DR 2
-#endif
-static constexpr unsigned draws = DR; /* blocks of the generator under way at a time */
+/* Blocks of the generator under way at a time: one waits for its multiplications. */
+static constexpr unsigned draws = 4;
 
 /* The fragment's row and columns of the calling lane: row, row + 8; col, col + 1. */
 static __device__ __forceinline__ unsigned lane_row(void)

@@ -1,7 +1,8 @@
 /*
  * c = alpha op(a) op(b) + beta c + bias + residual. cuBLASLt where it takes the types, with an
  * algorithm chosen once per shape; otherwise (mixed types, both beta and residual, k = 0) a plain
- * tiled kernel. Both add over k in fp32 and round once.
+ * tiled kernel. Both add over k in fp32 and round once; only a 16-bit product over a long k that is
+ * no multiple of 8 rounds twice, see multiply_odd.
  *
  * cuBLASLt counts columns first, so it is asked for c^T = op(b)^T op(a)^T: the same bytes.
  */
@@ -277,6 +278,55 @@ static zl_status multiply(const zr_gemm_args *g, zr_stream *stream)
     return status == CUBLAS_STATUS_SUCCESS ? ZL_OK : ZL_E_RESOURCE;
 }
 
+/* Tensor cores read 16 bytes at a time. Where a long side of a 16-bit product is no multiple of 8
+ * (a vocabulary of 50257), the library's kernels run at a fifth of their speed even if rows begin
+ * at such addresses; so the last few columns, or terms of the sum, are a product of their own. */
+#define VECTOR   8u
+#define LONG_ODD 512u
+
+static bool long_and_odd(const zr_gemm_args *g, uint32_t side)
+{
+    return g->a.dtype != ZL_F32 && side % VECTOR != 0 && side >= LONG_ODD;
+}
+
+static uint64_t bytes_of(zl_dtype dtype, uint64_t elements)
+{
+    return elements * (dtype == ZL_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
+static const void *shifted(zr_const_matrix x, uint64_t elements)
+{
+    return x.data == NULL ? NULL : (const char *)x.data + bytes_of(x.dtype, elements);
+}
+
+static zl_status multiply_odd(const zr_gemm_args *g, zr_stream *stream)
+{
+    zr_gemm_args most = *g;
+    zr_gemm_args rest = *g;
+    if (long_and_odd(g, g->n)) {
+        most.n = g->n / VECTOR * VECTOR;
+        rest.n = g->n - most.n;
+        rest.b.data = shifted(g->b, most.n * (g->trans_b ? g->b.ld : 1));
+        rest.c.data = (char *)g->c.data + bytes_of(g->c.dtype, most.n);
+        rest.residual.data = shifted(g->residual, most.n);
+        if (g->bias != NULL) {
+            rest.bias = (const char *)g->bias + bytes_of(g->bias_dtype, most.n);
+        }
+    } else if (long_and_odd(g, g->k)) {
+        most.k = g->k / VECTOR * VECTOR;
+        rest.k = g->k - most.k;
+        rest.a.data = shifted(g->a, most.k * (g->trans_a ? g->a.ld : 1));
+        rest.b.data = shifted(g->b, most.k * (g->trans_b ? 1 : g->b.ld));
+        rest.beta = 1.0f;
+        rest.bias = NULL;
+        rest.residual.data = NULL;
+    } else {
+        return multiply(g, stream);
+    }
+    ZL_TRY(multiply_odd(&most, stream));
+    return multiply(&rest, stream);
+}
+
 zl_status zr_gemm(const zr_gemm_args *args, zr_stream *stream)
 {
     if (!gemm_ok(args) || stream == NULL) {
@@ -285,5 +335,5 @@ zl_status zr_gemm(const zr_gemm_args *args, zr_stream *stream)
     if (args->m == 0 || args->n == 0) {
         return ZL_OK;
     }
-    return suits_library(args) ? multiply(args, stream) : launch_plain(args, stream);
+    return suits_library(args) ? multiply_odd(args, stream) : launch_plain(args, stream);
 }

@@ -23,46 +23,83 @@ static __device__ __forceinline__ uint64_t row_of_warp(void)
     return (uint64_t)blockIdx.x * NORM_WARPS + threadIdx.x / WARP;
 }
 
+/* f(k, col) for the packs that this lane has in a row, K of them at most; with K = 0 any number,
+ * and k is 0. */
+template <unsigned N, unsigned K, typename F>
+static __device__ __forceinline__ void for_cols(uint32_t width, F f)
+{
+    if constexpr (K > 0) {
+#pragma unroll
+        for (unsigned k = 0; k < K; k++) {
+            const uint32_t col = (k * WARP + lane_id()) * N;
+            if (col < width) {
+                f(k, col);
+            }
+        }
+    } else {
+        for (uint32_t col = lane_id() * N; col < width; col += WARP * N) {
+            f(0u, col);
+        }
+    }
+}
+
+/* The lane's packs of a row: in registers, all on their way together, or with K = 0 in memory. */
+template <typename T, unsigned N, unsigned K> struct lane_packs {
+    const T *row;
+    raw_pack<T, N> held[K > 0 ? K : 1];
+
+    __device__ __forceinline__ lane_packs(const T *x, uint32_t width) : row(x)
+    {
+        if constexpr (K > 0) {
+            for_cols<N, K>(width, [&](unsigned k, uint32_t col) { held[k] = load_raw<N>(x, col); });
+        }
+    }
+
+    __device__ __forceinline__ pack<N> at(unsigned k, uint32_t col) const
+    {
+        return K > 0 ? widened(held[k]) : load_pack<N>(row, col);
+    }
+};
+
 /* All lanes take part, and all know the result. */
-template <typename T, unsigned N>
+template <typename T, unsigned N, unsigned K>
 static __device__ __forceinline__ row_stats measure(norm_kind kind, const zr_norm_args &a,
-                                                    const T *x)
+                                                    const lane_packs<T, N, K> &x)
 {
     const float width = (float)a.width;
     float mean = 0.0f;
     if (kind == LAYER) {
         float sum = 0.0f;
-#pragma unroll 4
-        for (uint32_t col = lane_id() * N; col < a.width; col += WARP * N) {
-            const pack<N> v = load_pack<N>(x, col);
+        for_cols<N, K>(a.width, [&](unsigned k, uint32_t col) {
+            const pack<N> v = x.at(k, col);
 #pragma unroll
             for (unsigned j = 0; j < N; j++) {
                 sum += v.at[j];
             }
-        }
+        });
         mean = warp_sum(sum) / width;
     }
     float squares = 0.0f;
-#pragma unroll 4
-    for (uint32_t col = lane_id() * N; col < a.width; col += WARP * N) {
-        const pack<N> v = load_pack<N>(x, col);
+    for_cols<N, K>(a.width, [&](unsigned k, uint32_t col) {
+        const pack<N> v = x.at(k, col);
 #pragma unroll
         for (unsigned j = 0; j < N; j++) {
             const float d = v.at[j] - mean;
             squares += d * d;
         }
-    }
+    });
     const float variance = warp_sum(squares) / width;
     return row_stats{mean, 1.0f / sqrtf(variance + a.eps)};
 }
 
 /* Lane by lane each element is read before it is written: out may be x. */
-template <typename T, unsigned N>
-static __device__ __forceinline__ void normalize(const zr_norm_args &a, uint64_t first, row_stats s)
+template <typename T, unsigned N, unsigned K>
+static __device__ __forceinline__ void normalize(const zr_norm_args &a, uint64_t first, row_stats s,
+                                                 const lane_packs<T, N, K> &x)
 {
-    for (uint32_t col = lane_id() * N; col < a.width; col += WARP * N) {
+    for_cols<N, K>(a.width, [&](unsigned k, uint32_t col) {
         const pack<N> gain = load_pack<N>((const T *)a.gain, col);
-        pack<N> v = load_pack<N>((const T *)a.x, first + col);
+        pack<N> v = x.at(k, col);
 #pragma unroll
         for (unsigned j = 0; j < N; j++) {
             v.at[j] = mul(mul(sub(v.at[j], s.mean), s.rstd), gain.at[j]);
@@ -75,17 +112,19 @@ static __device__ __forceinline__ void normalize(const zr_norm_args &a, uint64_t
             }
         }
         store_pack((T *)a.out, first + col, v);
-    }
+    });
 }
 
-template <typename T, unsigned N>
-static __global__ void norm_forward(norm_kind kind, zr_norm_args a)
+template <typename T, unsigned N, unsigned K>
+static __global__ void __launch_bounds__(NORM_WARPS *WARP, 2)
+    norm_forward(norm_kind kind, zr_norm_args a)
 {
     const uint64_t row = row_of_warp();
     if (row >= a.rows) {
         return;
     }
-    const row_stats s = measure<T, N>(kind, a, (const T *)a.x + row * a.width);
+    const lane_packs<T, N, K> x((const T *)a.x + row * a.width, a.width);
+    const row_stats s = measure(kind, a, x);
     if (lane_id() == 0 && kind == LAYER) {
         a.stats[2 * row] = s.mean;
         a.stats[2 * row + 1] = s.rstd;
@@ -93,15 +132,18 @@ static __global__ void norm_forward(norm_kind kind, zr_norm_args a)
         a.stats[row] = s.rstd;
     }
     if (a.out != NULL) {
-        normalize<T, N>(a, row * a.width, s);
+        normalize(a, row * a.width, s, x);
     }
 }
 
-template <typename T, unsigned N> static __global__ void norm_apply(norm_kind kind, zr_norm_args a)
+template <typename T, unsigned N, unsigned K>
+static __global__ void __launch_bounds__(NORM_WARPS *WARP, 2)
+    norm_apply(norm_kind kind, zr_norm_args a)
 {
     const uint64_t row = row_of_warp();
     if (row < a.rows) {
-        normalize<T, N>(a, row * a.width, load_stats(kind, a.stats, row));
+        const lane_packs<T, N, K> x((const T *)a.x + row * a.width, a.width);
+        normalize(a, row * a.width, load_stats(kind, a.stats, row), x);
     }
 }
 
@@ -115,7 +157,7 @@ template <unsigned N> struct column_part {
 };
 
 template <typename T, unsigned N>
-static __global__ void __launch_bounds__(LONE_STRIP_THREADS)
+static __global__ void __launch_bounds__(LONE_STRIP_THREADS, 1)
     weight_gradients(norm_kind kind, zr_norm_grad_args a)
 {
     const strip<N> s = strip_of<N>();
@@ -152,23 +194,24 @@ template <unsigned N> struct stretch {
 };
 
 template <typename T, unsigned N>
-static __device__ __forceinline__ stretch<N> load_stretch(const zr_norm_grad_args &a, row_stats s,
-                                                          uint64_t first, uint32_t col)
+static __device__ __forceinline__ stretch<N> stretch_of(const zr_norm_grad_args &a, row_stats s,
+                                                        uint32_t col, const pack<N> &x,
+                                                        const pack<N> &dy)
 {
     const pack<N> gain = load_pack<N>((const T *)a.gain, col);
-    stretch<N> v = {load_pack<N>((const T *)a.x, first + col),
-                    load_pack<N>((const T *)a.dy, first + col)};
+    stretch<N> v;
 #pragma unroll
     for (unsigned j = 0; j < N; j++) {
-        v.xhat.at[j] = (v.xhat.at[j] - s.mean) * s.rstd;
-        v.dxhat.at[j] *= gain.at[j];
+        v.xhat.at[j] = (x.at[j] - s.mean) * s.rstd;
+        v.dxhat.at[j] = dy.at[j] * gain.at[j];
     }
     return v;
 }
 
 /* dx = (dxhat - mean(dxhat) - xhat * mean(dxhat * xhat)) / sigma; RMSNorm lacks the first mean. */
-template <typename T, unsigned N>
-static __global__ void input_gradient(norm_kind kind, zr_norm_grad_args a)
+template <typename T, unsigned N, unsigned K>
+static __global__ void __launch_bounds__(NORM_WARPS *WARP, 2)
+    input_gradient(norm_kind kind, zr_norm_grad_args a)
 {
     const uint64_t row = row_of_warp();
     if (row >= a.rows) {
@@ -176,31 +219,34 @@ static __global__ void input_gradient(norm_kind kind, zr_norm_grad_args a)
     }
     const uint64_t first = row * a.width;
     const row_stats s = load_stats(kind, a.stats, row);
+    const bool adds = a.mode == ZR_GRAD_ADD;
+    const lane_packs<T, N, K> x((const T *)a.x + first, a.width);
+    const lane_packs<T, N, K> dy((const T *)a.dy + first, a.width);
+    const lane_packs<T, N, K> past((const T *)a.dx + first, adds ? a.width : 0);
     float sum = 0.0f;
     float dot = 0.0f;
-#pragma unroll 2
-    for (uint32_t col = lane_id() * N; col < a.width; col += WARP * N) {
-        const stretch<N> v = load_stretch<T, N>(a, s, first, col);
+    for_cols<N, K>(a.width, [&](unsigned k, uint32_t col) {
+        const stretch<N> v = stretch_of<T, N>(a, s, col, x.at(k, col), dy.at(k, col));
 #pragma unroll
         for (unsigned j = 0; j < N; j++) {
             sum += v.dxhat.at[j];
             dot += v.dxhat.at[j] * v.xhat.at[j];
         }
-    }
+    });
     const float mean = kind == LAYER ? warp_sum(sum) / (float)a.width : 0.0f;
     const float slope = warp_sum(dot) / (float)a.width;
-    for (uint32_t col = lane_id() * N; col < a.width; col += WARP * N) {
-        const stretch<N> v = load_stretch<T, N>(a, s, first, col);
+    for_cols<N, K>(a.width, [&](unsigned k, uint32_t col) {
+        const stretch<N> v = stretch_of<T, N>(a, s, col, x.at(k, col), dy.at(k, col));
         pack<N> dx = {};
-        if (a.mode == ZR_GRAD_ADD) {
-            dx = load_pack<N>((const T *)a.dx, first + col);
+        if (adds) {
+            dx = past.at(k, col);
         }
 #pragma unroll
         for (unsigned j = 0; j < N; j++) {
             dx.at[j] += (v.dxhat.at[j] - mean - v.xhat.at[j] * slope) * s.rstd;
         }
         store_pack((T *)a.dx, first + col, dx);
-    }
+    });
 }
 
 template <typename A>
@@ -212,18 +258,30 @@ static zl_status launch_norm(void (*kernel)(norm_kind, A), norm_kind kind, const
     return blocks == 0 ? ZL_OK : launch(kernel, shape, stream, kind, *a);
 }
 
+/* f(n, k): how many elements a lane takes at once, and how many times if it can hold them. */
+template <typename T, typename F> static zl_status for_lanes(uint32_t width, bool wide, F f)
+{
+    constexpr unsigned n = 16 / sizeof(T);
+    constexpr unsigned k = 8;
+    if (!wide || width % n != 0) {
+        return f(pack_size<1>{}, pack_size<0>{});
+    }
+    return width <= k * WARP * n ? f(pack_size<n>{}, pack_size<k>{})
+                                 : f(pack_size<n>{}, pack_size<0>{});
+}
+
 static zl_status forward(norm_kind kind, const zr_norm_args *a, bool saved, zr_stream *stream)
 {
     if ((kind == RMS && a->bias != NULL) || stream == NULL) {
         return ZL_E_USAGE;
     }
-    const bool wide = a->width % 8 == 0 && aligned(a->x, a->gain, a->bias, a->out);
+    const bool wide = aligned(a->x, a->gain, a->bias, a->out);
     return for_type(a->dtype, [&](auto t) {
         using T = decltype(t);
-        if (saved) {
-            return launch_norm(wide ? norm_apply<T, 8> : norm_apply<T, 1>, kind, a, stream);
-        }
-        return launch_norm(wide ? norm_forward<T, 8> : norm_forward<T, 1>, kind, a, stream);
+        return for_lanes<T>(a->width, wide, [&](auto n, auto k) {
+            return launch_norm(saved ? norm_apply<T, n, k> : norm_forward<T, n, k>, kind, a,
+                               stream);
+        });
     });
 }
 
@@ -233,14 +291,14 @@ static zl_status backward(norm_kind kind, const zr_norm_grad_args *a, zr_stream 
         (unsigned)a->mode >= ZR_GRAD_MODE_COUNT || stream == NULL) {
         return ZL_E_USAGE;
     }
-    const bool wide = a->width % 8 == 0 && aligned(a->x, a->gain, a->dy, a->dx);
+    const bool wide = aligned(a->x, a->gain, a->dy, a->dx);
     return for_type(a->dtype, [&](auto t) {
         using T = decltype(t);
-        constexpr unsigned N = 16 / sizeof(T);
-        /* First: dx may overwrite dy. */
-        ZL_TRY(launch_columns(wide ? weight_gradients<T, N> : weight_gradients<T, 1>, a->width,
-                              stream, kind, *a));
-        return launch_norm(wide ? input_gradient<T, 8> : input_gradient<T, 1>, kind, a, stream);
+        return for_lanes<T>(a->width, wide, [&](auto n, auto k) {
+            /* First: dx may overwrite dy. */
+            ZL_TRY(launch_columns(weight_gradients<T, n>, a->width, stream, kind, *a));
+            return launch_norm(input_gradient<T, n, k>, kind, a, stream);
+        });
     });
 }
 

@@ -366,13 +366,18 @@ static void every_call_is_recorded(void **state)
     assert_true(peak_of(m, "cuMemImportFromShareableHandle") == 0);
     assert_true(m->refusals == 1 && m->refusal[0].bytes == (uint64_t)1 << 40);
     assert_int_equal(m->unknown, 0);
-    /* Everything is traced, so nothing is left over at any mark. */
+    /* Everything is traced, so nothing is left over at any mark. The second wait was too soon after
+     * the first, unless this machine was busy in between. */
     static const char *const names[] = {"context", "warm", "asked", "rest", "exit"};
-    assert_int_equal(m->marks, sizeof(names) / sizeof(names[0]));
+    enum { REST = 3, NAMES = sizeof(names) / sizeof(names[0]) };
+    const size_t rests = m->marks == NAMES + 1 ? 2 : 1;
+    assert_int_equal(m->marks, NAMES - 1 + rests);
+    assert_true(rests == 1 || m->mark[REST + 1].time - m->mark[REST - 1].time >= 100000000);
     for (size_t i = 0; i < m->marks; i++) {
-        assert_string_equal(m->mark[i].name, names[i]);
+        const char *const name = names[i <= REST ? i : i + 1 - rests];
+        assert_string_equal(m->mark[i].name, name);
         assert_true(m->mark[i].settled && m->mark[i].used == m->mark[i].traced);
-        assert_true(m->mark[i].automatic == (strcmp(names[i], "warm") != 0));
+        assert_true(m->mark[i].automatic == (strcmp(name, "warm") != 0));
     }
     assert_true(m->mark[1].used == 150 * mib); /* 100 + 4 + 6 + 32 + 8 */
     assert_true(m->device[0].traced == 132 * mib);

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "trace/zltrace.h"
 #include "zeroledger/bytes.h"
 
 static uint64_t growth(uint64_t before, uint64_t now)
@@ -28,6 +29,9 @@ zl_status zr_witness_mark(zr_witness *witness, const zr_memory *memory, bool ste
         witness->started = true;
         witness->first = outside;
     } else if (steady) {
+        if (!witness->steady) { /* modules, stacks of kernels, NCCL's buffers: all are there now */
+            zltrace_mark("warm");
+        }
         witness->steady = true;
         seen->outside_steady = zl_max(seen->outside_steady, growth(witness->last, outside));
     } else if (!witness->steady) {
