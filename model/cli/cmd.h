@@ -152,12 +152,14 @@ zl_status zl_args_rank(const zl_args *args, const zl_run *run, bool *given, uint
 
 /* `zl predict` and `zl explain` of a framework other than native; the run has been checked. */
 zl_status zl_predict_framework(const zl_args *args, zl_run *run, zl_err *err);
+zl_status zl_explain_framework(const zl_args *args, zl_run *run, zl_err *err);
 
 /* A GPU's memory as its vendor states it. */
 typedef struct zl_gpu {
     const char *name;
     const char *text;
     uint64_t bytes;
+    const char *chip; /* a part of the name that CUDA has for it */
 } zl_gpu;
 /* NULL past the end. */
 const zl_gpu *zl_gpu_at(size_t index);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device.h"
 #include "explain.h"
 #include "zeroledger/bytes.h"
 
@@ -11,6 +12,8 @@ const zl_option zl_explain_options[] = {
     {"visit", NULL, "NAME", "cold,cold.later,steady,steady.later",
      "which visit of it (default: the largest)"},
     {"at", NULL, "NAME", "peak,end", "the phase's peak, or what is live when it ends"},
+    {"gpu", NULL, "NAME", NULL,
+     "whose constants the whole GPU (--backend cuda), whose kernels a framework is predicted with"},
     {0},
 };
 
@@ -22,6 +25,7 @@ typedef struct answer {
     zl_symbol symbol[SYMBOLS_MAX];
     size_t symbols;
     zl_shrinks shrinks;
+    zl_device_answer device;
 } answer;
 
 static zl_status absent(const zl_ledger *ledger, const char *what, zl_err *err)
@@ -139,7 +143,8 @@ static zl_status fill_page(zl_page *page, const answer *a, zl_err *err)
     zl_page_break(page);
     ZL_TRY(print_symbols(page, a, err));
     zl_page_break(page);
-    return zl_shrinks_print(page, &a->ledger->run, &a->shrinks, err);
+    ZL_TRY(zl_shrinks_print(page, &a->ledger->run, &a->shrinks, err));
+    return zl_device_print(page, &a->device, err);
 }
 
 static zl_status print_page(const zl_view *view, const answer *a, zl_err *err)
@@ -200,6 +205,7 @@ static zl_status print_json(const zl_view *view, const answer *a, zl_err *err)
     }
     zl_json_end(w);
     zl_shrinks_json(&a->shrinks, w);
+    zl_device_json(&a->device, w);
     zl_json_end(w);
     const zl_status status = zl_json_writer_save(w, view->out, err);
     zl_json_writer_free(w);
@@ -216,6 +222,7 @@ static zl_status answer_fill(const zl_args *args, const zl_ledger *ledger, answe
     const bool end = at != NULL && strcmp(at, "end") == 0;
     ZL_TRY(zl_terms_get(ledger, visit, phase, end, &a->terms, err));
     a->symbols = zl_symbols_used(&ledger->run, &a->terms, a->symbol, SYMBOLS_MAX);
+    ZL_TRY(zl_device_ask(args, &ledger->run, &a->device, err));
     return zl_shrinks_get(ledger, &a->shrinks, err);
 }
 
@@ -224,6 +231,9 @@ zl_status zl_cmd_explain(const zl_args *args, zl_err *err)
     zl_run run;
     zl_ledger *ledger = NULL;
     ZL_TRY(zl_args_run(args, &run, err));
+    if (run.framework != ZL_FRAMEWORK_NATIVE) {
+        return zl_explain_framework(args, &run, err);
+    }
     ZL_TRY(zl_predicted(&run, 0, &ledger, err));
     answer *a = calloc(1, sizeof *a);
     if (a == NULL) {

@@ -4,6 +4,7 @@
 #include "cmd.h"
 #include "zeroledger/json.h"
 #include "zeroledger/model.h"
+#include "zeroledger/torch.h"
 #include "zeroledger/vocab.h"
 
 static void head(zl_table *table, const char *const *titles, size_t count)
@@ -17,6 +18,31 @@ static void head(zl_table *table, const char *const *titles, size_t count)
     head(table, (const char *const[]){__VA_ARGS__},                                                \
          sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 
+/* A model that is none of the native families: the library of frameworks reads it. */
+static zl_status list_foreign(zl_table *table, const char *name, zl_err *err)
+{
+    zl_run run;
+    zl_torch_run torch;
+    zl_marks marks = {0};
+    zl_run_init(&run);
+    ZL_TRY(zl_run_set(&run, "framework", "deepspeed", err));
+    ZL_TRY(zl_run_set(&run, "model", name, err));
+    ZL_TRY(zl_run_set(&run, "activations", "1", err));
+    ZL_TRY(zl_run_check(&run, err));
+    ZL_TRY(zl_torch_run_from(&run, &torch, NULL, NULL, err));
+    ZL_TRY(zl_torch_predict(&torch, 0, &marks, err));
+    const zl_hf_config *c = &torch.model;
+    const uint64_t counts[] = {marks.parameters, c->layers, c->hidden, c->heads,
+                               c->kv_heads,      c->ffn,    c->vocab,  c->positions};
+    zl_marks_clear(&marks);
+    zl_table_text(table, "%s", name);
+    zl_table_text(table, "%s", zl_hf_arch_name(c->arch));
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        zl_table_count(table, counts[i]);
+    }
+    return ZL_OK;
+}
+
 static zl_status list_models(zl_table *table, zl_err *err)
 {
     static const char *const numbers[] = {"params",   "layers", "width", "heads",
@@ -28,7 +54,15 @@ static zl_status list_models(zl_table *table, zl_err *err)
     const char *name = NULL;
     for (size_t i = 0; (name = zl_model_preset(i)) != NULL; i++) {
         zl_model model;
-        ZL_TRY(zl_model_load(name, &model, err));
+        zl_err found = {.status = ZL_OK};
+        const zl_status status = zl_model_load(name, &model, &found);
+        if (status == ZL_E_UNMODELLED) {
+            ZL_TRY(list_foreign(table, name, err));
+            continue;
+        }
+        if (status != ZL_OK) {
+            return zl_fail(err, status, "%s", found.text);
+        }
         zl_table_text(table, "%s", name);
         zl_table_text(table, "%s", zl_family_name(model.family));
         zl_table_count(table, zl_params(&model));
@@ -58,17 +92,45 @@ static zl_status list_gpus(zl_table *table, zl_err *err)
     return ZL_OK;
 }
 
+/* "0.10.3 0.14.5" */
+static void measured_releases(char *text, size_t size)
+{
+    size_t used = 0;
+    uint32_t release = 0;
+    text[0] = '\0';
+    for (size_t i = 0; used < size && (release = zl_ds_measured_release(i)) != 0; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%u.%u.%u", i == 0 ? "" : " ",
+                                 release / 1000000, release / 1000 % 1000, release % 1000);
+    }
+}
+
 static zl_status list_frameworks(zl_table *table, zl_err *err)
 {
-    static const char *const texts[ZL_FRAMEWORK_COUNT] = {
-        [ZL_FRAMEWORK_NATIVE] = "zl-train, stages 0 to 3: schedule, allocator and phases of "
-                                "docs/schedule.md",
+    static const struct {
+        const char *stages, *releases, *measured, *text;
+    } rows[ZL_FRAMEWORK_COUNT] = {
+        [ZL_FRAMEWORK_NATIVE] = {"0 1 2 3", "", "",
+                                 "zl-train: schedule, allocator and phases of docs/schedule.md"},
+        [ZL_FRAMEWORK_SINGLE] = {"0", "2.11", "2.11", "PyTorch on one GPU"},
+        [ZL_FRAMEWORK_DDP] = {"0", "2.11", "2.11", "PyTorch's DistributedDataParallel"},
+        [ZL_FRAMEWORK_ZERO1] = {"1", "2.11", "2.11", "the same and ZeroRedundancyOptimizer"},
+        [ZL_FRAMEWORK_FSDP1] = {"3", "2.11", "2.11", "FullyShardedDataParallel"},
+        [ZL_FRAMEWORK_FSDP2] = {"2 3", "2.11", "2.11",
+                                "fully_shard; stage 3 reshards after forward, stage 2 does not"},
+        [ZL_FRAMEWORK_DEEPSPEED] = {"0 1 2 3", "0.5 to 0.19", NULL,
+                                    "ZeRO, as in deepspeed@0.14.5; without a release "
+                                    "deepspeed@" ZL_DEEPSPEED_NEWEST},
     };
+    char measured[96];
     (void)err;
-    HEAD(table, "name", "text");
+    measured_releases(measured, sizeof measured);
+    HEAD(table, "name", "stages", "releases", "measured", "text");
     for (int i = 0; i < ZL_FRAMEWORK_COUNT; i++) {
         zl_table_text(table, "%s", zl_framework_name((zl_framework)i));
-        zl_table_text(table, "%s", texts[i]);
+        zl_table_text(table, "%s", rows[i].stages);
+        zl_table_text(table, "%s", rows[i].releases);
+        zl_table_text(table, "%s", rows[i].measured != NULL ? rows[i].measured : measured);
+        zl_table_text(table, "%s", rows[i].text);
     }
     return ZL_OK;
 }

@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "device.h"
 #include "zeroledger/bytes.h"
 
 const zl_option zl_predict_options[] = {
     {"rank", NULL, "R", NULL, "whose memory: 0 to ranks - 1 (default 0)"},
     {"visits", NULL, "NAME", "main,all", "main leaves out visits that show nothing new"},
     {"buffers", NULL, NULL, NULL, "one more table: every buffer of these phases"},
+    {"gpu", NULL, "NAME", NULL,
+     "whose constants the whole GPU (--backend cuda), whose kernels a framework is predicted with"},
     {"save-run", NULL, "FILE", NULL, "write the resolved run there as run.json"},
     {0},
 };
@@ -274,7 +277,8 @@ static void say_reading(zl_page *page, bool all)
     zl_page_break(page);
 }
 
-static zl_status fill_page(zl_page *page, const zl_args *args, const zl_ledger *ledger, zl_err *err)
+static zl_status fill_page(zl_page *page, const zl_args *args, const zl_ledger *ledger,
+                           const zl_device_answer *device, zl_err *err)
 {
     const char *visits = zl_args_value(args, "visits");
     const bool all = visits != NULL && strcmp(visits, "all") == 0;
@@ -289,18 +293,24 @@ static zl_status fill_page(zl_page *page, const zl_args *args, const zl_ledger *
     zl_page_break(page);
     say_largest(page, ledger);
     ZL_TRY(print_boundaries(page, ledger, err));
-    return zl_args_value(args, "buffers") != NULL ? print_buffers(page, ledger, &r, err) : ZL_OK;
+    if (zl_args_value(args, "buffers") != NULL) {
+        ZL_TRY(print_buffers(page, ledger, &r, err));
+    }
+    return zl_device_print(page, device, err);
 }
 
-static zl_status print_page(const zl_args *args, const zl_ledger *ledger, zl_err *err)
+static zl_status print_page(const zl_args *args, const zl_ledger *ledger,
+                            const zl_device_answer *device, zl_err *err)
 {
     zl_page page;
     ZL_TRY(zl_page_open(&page, &args->view, err));
-    return zl_page_end(&page, fill_page(&page, args, ledger, err), err);
+    return zl_page_end(&page, fill_page(&page, args, ledger, device, err), err);
 }
 
 static zl_status print(const zl_args *args, const zl_ledger *ledger, zl_err *err)
 {
+    zl_device_answer device;
+    ZL_TRY(zl_device_ask(args, &ledger->run, &device, err));
     switch (args->view.format) {
     case ZL_FORMAT_JSON:
         return zl_ledger_save(ledger, args->view.out, err);
@@ -311,7 +321,7 @@ static zl_status print(const zl_args *args, const zl_ledger *ledger, zl_err *err
     case ZL_FORMAT_COUNT:
         break;
     }
-    return print_page(args, ledger, err);
+    return print_page(args, ledger, &device, err);
 }
 
 zl_status zl_args_rank(const zl_args *args, const zl_run *run, bool *given, uint64_t *out,

@@ -39,6 +39,35 @@ static bool ranks_differ(const zl_torch_run *run)
            (run->framework == ZL_TORCH_DEEPSPEED && run->stage < 3);
 }
 
+/* Streaming multiprocessors and compute capability of a chip: CUDA C++ Programming Guide, compute
+ * capabilities, and the data sheets of gpus.c. They decide scratch of reductions, workspaces and
+ * attention kernels. */
+static const struct {
+    const char *chip;
+    uint32_t multiprocessors, capability;
+} chips[] = {
+    {"V100", 80, 70},  {"RTX 4090", 128, 89}, {"A100", 108, 80},  {"L40S", 142, 89},
+    {"H100", 132, 90}, {"H200", 132, 90},     {"B200", 148, 100},
+};
+
+static zl_status take_gpu(const zl_args *args, zl_torch_run *run, zl_err *err)
+{
+    const char *name = zl_args_value(args, "gpu");
+    const zl_gpu *gpu = NULL;
+    if (name == NULL) {
+        return ZL_OK;
+    }
+    ZL_TRY(zl_gpu_find(name, &gpu, err));
+    for (size_t i = 0; i < sizeof chips / sizeof chips[0]; i++) {
+        if (strcmp(chips[i].chip, gpu->chip) == 0) {
+            run->multiprocessors = chips[i].multiprocessors;
+            run->capability = chips[i].capability;
+            return ZL_OK;
+        }
+    }
+    return zl_fail(err, ZL_E_UNMODELLED, "gpu %s is not modelled for frameworks", name);
+}
+
 /* The rank with the largest peak, the first of equals: all of them, or the first ones and the last.
  */
 static zl_status walk_heaviest(zl_walked *w, zl_err *err)
@@ -71,6 +100,7 @@ zl_status zl_walked_new(const zl_args *args, const zl_run *run, zl_walked *out, 
     bool wished = false;
     /* zl_warn has no const: the name is only printed. */
     ZL_TRY(zl_torch_run_from(&w.run, &w.torch, warn, (void *)(uintptr_t)args->command->name, err));
+    ZL_TRY(take_gpu(args, &w.torch, err));
     ZL_TRY(zl_args_rank(args, &w.run, &wished, &w.rank, err));
     w.unmeasured = zl_torch_unmeasured(&w.torch, w.why, sizeof w.why);
     ZL_TRY(wished ? zl_torch_predict(&w.torch, w.rank, &w.marks, err) : walk_heaviest(&w, err));
@@ -111,11 +141,13 @@ void zl_walked_head(zl_page *page, const zl_walked *w)
 void zl_walked_json(const zl_walked *w, zl_json_writer *j)
 {
     char id[ZL_RUN_ID_SIZE];
-    zl_run_id(&w->run, id);
-    zl_json_put_string(j, "run", id);
-    zl_json_put_string(j, "model", w->run.model.name);
+    char text[640];
     char framework[48];
+    zl_run_id(&w->run, id);
+    zl_run_describe(&w->run, text, sizeof text);
     zl_run_framework(&w->run, framework, sizeof framework);
+    zl_json_put_string(j, "run_id", id);
+    zl_json_put_string(j, "run", text);
     zl_json_put_string(j, "framework", framework);
     zl_json_put_u64(j, "rank", w->rank);
     zl_json_put_u64(j, "ranks", w->run.ranks);

@@ -129,7 +129,8 @@ static zl_status fill_page(zl_page *page, const zl_walked *w, zl_err *err)
     zl_page_break(page);
     zl_page_say(page, "%s of one rank, as torch.cuda.memory_stats() shows them: what is there at a",
                 zl_byte_unit_name(page->view->unit));
-    zl_page_say(page, "mark, and the largest amounts since the mark above. The first step is cold,");
+    zl_page_say(page,
+                "mark, and the largest amounts since the mark above. The first step is cold,");
     zl_page_say(page, "then the %" PRId32 "th, a steady one.", rows.last + 1);
     zl_page_break(page);
     ZL_TRY(print_marks(page, w, &rows, err));

@@ -221,7 +221,7 @@ static void wrong_files_are_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         assert_refused(wrong[i].from, wrong[i].to, ZL_E_INPUT, wrong[i].part);
     }
-    assert_refused("\"native\"", "\"ddp\"", ZL_E_UNMODELLED, "run.framework 'ddp' is not modelled");
+    assert_refused("\"native\"", "\"ddp\"", ZL_E_INPUT, "run.backend is not a known key");
 }
 
 static void fewer_granted_than_requested_is_refused(void **state)

@@ -85,10 +85,16 @@ static void every_preset_is_listed_and_valid(void **state)
     for (const char *name; (name = zl_model_preset(count)) != NULL; count++) {
         zl_model model;
         zl_err err = {.status = ZL_OK};
+        const bool foreign =
+            strcmp(name, "bing-bert-large") == 0 || strcmp(name, "mixtral-8x7b") == 0;
+        if (foreign) { /* models of frameworks, not of the native families */
+            assert_error(zl_model_load(name, &model, &err), &err, ZL_E_UNMODELLED, "modelled");
+            continue;
+        }
         assert_ok(zl_model_load(name, &model, &err), &err);
         assert_ok(zl_model_check(&model, &err), &err);
     }
-    assert_int_equal(count, 19);
+    assert_int_equal(count, 21);
     assert_string_equal(zl_model_preset(0), "gpt2");
 }
 

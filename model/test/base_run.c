@@ -97,11 +97,35 @@ static void every_option_can_be_set(void **state)
 static void the_table_names_every_option_once(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "model",         "framework",    "backend",   "stage",      "ranks",     "micro-batch",
-        "seq",           "accumulation", "precision", "grad-dtype", "optimizer", "attention",
-        "recompute",     "dropout",      "clip",      "head-chunk", "window",    "reduce-slots",
-        "no-shard-copy", "eval",         "save",      "run"};
+    static const char *const names[] = {"model",
+                                        "framework",
+                                        "deepspeed-config",
+                                        "backend",
+                                        "stage",
+                                        "ranks",
+                                        "micro-batch",
+                                        "seq",
+                                        "accumulation",
+                                        "precision",
+                                        "grad-dtype",
+                                        "optimizer",
+                                        "attention",
+                                        "recompute",
+                                        "dropout",
+                                        "clip",
+                                        "head-chunk",
+                                        "window",
+                                        "reduce-slots",
+                                        "no-shard-copy",
+                                        "eval",
+                                        "save",
+                                        "lora",
+                                        "trainable-layers",
+                                        "skipped-step",
+                                        "activations",
+                                        "zero-init",
+                                        "alloc-conf",
+                                        "run"};
     const zl_option *option = NULL;
     size_t count = 0;
     for (; (option = zl_run_option(count)) != NULL; count++) {
@@ -109,8 +133,8 @@ static void the_table_names_every_option_once(void **state)
         assert_true(strlen(option->text) > 10);
     }
     assert_int_equal(count, COUNT_OF(names));
-    assert_string_equal(zl_run_option(4)->alias, "gpus");
-    assert_null(zl_run_option(18)->arg);
+    assert_string_equal(zl_run_option(5)->alias, "gpus");
+    assert_null(zl_run_option(19)->arg);
 }
 
 static void legal_values_of_the_table_are_accepted(void **state)
@@ -154,22 +178,12 @@ static void wrong_options_are_named(void **state)
         {"precision", "bf17", ZL_E_USAGE, "got 'bf17'; did you mean 'bf16'?"},
         {"model", "gpt3", ZL_E_USAGE, "did you mean 'gpt2'?"},
         {"run", "missing.json", ZL_E_INPUT, "missing.json"},
-        {"framework", "native2", ZL_E_USAGE, "framework must be native, got 'native2'"},
-        {"framework", "single", ZL_E_UNMODELLED,
-         "framework 'single' is not modelled; modelled: native"},
-        {"framework", "ddp", ZL_E_UNMODELLED, "'ddp'"},
-        {"framework", "zero1", ZL_E_UNMODELLED, "'zero1'"},
-        {"framework", "fsdp1", ZL_E_UNMODELLED, "'fsdp1'"},
-        {"framework", "fsdp2", ZL_E_UNMODELLED, "'fsdp2'"},
-        {"framework", "deepspeed", ZL_E_UNMODELLED, "'deepspeed'"},
-        {"framework", "deepspeed@0.14.0", ZL_E_UNMODELLED, "'deepspeed@0.14.0'"},
-        {"precision", "bf16-autocast", ZL_E_UNMODELLED, "'bf16-autocast'"},
-        {"optimizer", "adamw-fused", ZL_E_UNMODELLED,
-         "'adamw-fused' is not modelled; modelled: adamw, sgd"},
-        {"optimizer", "adamw-foreach", ZL_E_UNMODELLED, "'adamw-foreach'"},
-        {"optimizer", "adamw-loop", ZL_E_UNMODELLED, "'adamw-loop'"},
-        {"optimizer", "adam8bit", ZL_E_UNMODELLED, "'adam8bit'"},
-        {"attention", "sdpa", ZL_E_UNMODELLED, "'sdpa'"},
+        {"framework", "native2", ZL_E_USAGE, "framework must be one of native, single"},
+        {"framework", "fsdp2@2.0", ZL_E_USAGE, "only deepspeed has releases, got 'fsdp2@2.0'"},
+        {"framework", "deepspeed@new", ZL_E_USAGE, "a release is three numbers"},
+        {"framework", "deepspeed@", ZL_E_USAGE, "a release is three numbers"},
+        {"activations", "much", ZL_E_USAGE, "activations"},
+        {"deepspeed-config", "missing.json", ZL_E_INPUT, "missing.json"},
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         zl_run run;
@@ -207,6 +221,7 @@ static void nonsense_is_refused_with_its_range(void **state)
     run[11].precision = ZL_PRECISION_BF16;
     run[12].precision = ZL_PRECISION_COUNT;
     run[13].model = (zl_model){.layers = 0};
+    run[13].hf_config[0] = '\0';
     static const char *const parts[] = {
         "stage must be 0..3, got 4",
         "ranks must be at least 1, got 0",
@@ -220,7 +235,7 @@ static void nonsense_is_refused_with_its_range(void **state)
         "clip must be a norm of at least 0 (0 does not clip), got -1",
         "no-shard-copy needs stage 3, got stage 0",
         "no-shard-copy needs fp32 master weights, got precision bf16",
-        "precision has no value number 4",
+        "precision has no value number 5",
         "no model given",
     };
     for (size_t i = 0; i < COUNT_OF(run); i++) {
@@ -279,6 +294,47 @@ static void values_have_names(void **state)
     assert_string_equal(zl_recompute_name(ZL_RECOMPUTE_FULL), "full");
 }
 
+static void names_of_frameworks_need_one(void **state)
+{
+    (void)state;
+    static const char *const options[][3] = {
+        {"precision", "bf16-autocast", "precision bf16-autocast is not modelled for the framework"},
+        {"optimizer", "adamw-fused", "optimizer adamw-fused is not modelled for the framework"},
+        {"optimizer", "adam8bit", "which has adamw, sgd"},
+        {"attention", "sdpa", "which has flash, eager"},
+    };
+    for (size_t i = 0; i < COUNT_OF(options); i++) {
+        zl_run run;
+        zl_err err = {.status = ZL_OK};
+        zl_run_init(&run);
+        assert_ok(zl_run_set(&run, "model", "gpt2", &err), &err);
+        assert_ok(zl_run_set(&run, options[i][0], options[i][1], &err), &err);
+        assert_error(zl_run_check(&run, &err), &err, ZL_E_UNMODELLED, options[i][2]);
+        err = (zl_err){.status = ZL_OK};
+        assert_ok(zl_run_set(&run, "framework", "single", &err), &err);
+        assert_ok(zl_run_check(&run, &err), &err);
+    }
+}
+
+static void options_belong_to_a_framework(void **state)
+{
+    (void)state;
+    zl_run run;
+    zl_err err = {.status = ZL_OK};
+    zl_run_init(&run);
+    assert_ok(zl_run_set(&run, "model", "gpt2", &err), &err);
+    assert_ok(zl_run_set(&run, "skipped-step", NULL, &err), &err);
+    assert_error(zl_run_check(&run, &err), &err, ZL_E_USAGE,
+                 "skipped-step needs another framework");
+    zl_run_init(&run);
+    err = (zl_err){.status = ZL_OK};
+    assert_ok(zl_run_set(&run, "framework", "ddp", &err), &err);
+    assert_ok(zl_run_set(&run, "model", "mixtral-8x7b", &err), &err);
+    assert_ok(zl_run_set(&run, "head-chunk", "64", &err), &err);
+    assert_error(zl_run_check(&run, &err), &err, ZL_E_USAGE,
+                 "head-chunk is an option of the framework native, got ddp");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +349,8 @@ int main(void)
         cmocka_unit_test(huge_counts_are_left_to_the_prediction),
         cmocka_unit_test(people_recognise_the_run),
         cmocka_unit_test(values_have_names),
+        cmocka_unit_test(names_of_frameworks_need_one),
+        cmocka_unit_test(options_belong_to_a_framework),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,6 +197,39 @@ static void free_memory_stays_with_its_stream(void **state)
     release(a);
 }
 
+/* The device lags: a freed block that outlasts an allocation, or one from the driver, completes
+ * only when that has been made; an idle device ends the wait at the next allocation. */
+static void a_busy_device_keeps_a_recorded_block(void **state)
+{
+    (void)state;
+    zt_allocator *a = with((zt_allocator_options){.conf = zt_alloc_conf_default()});
+    const zt_stats *s = zt_allocator_stats(a);
+    zt_block b = zt_alloc(a, 16 * MIB, 1);
+    zt_record_stream(a, b, 0);
+    zt_outlast(a, b, 1, 0);
+    zt_free(a, b);
+    const zt_block first = zt_alloc(a, 512, 0);
+    assert_int_equal(s->requested.current, 16 * MIB + 512);
+    const zt_block second = zt_alloc(a, 512, 0);
+    assert_int_equal(s->requested.current, 1024);
+    b = zt_alloc(a, 16 * MIB, 1);
+    zt_record_stream(a, b, 0);
+    zt_outlast(a, b, 0, 1);
+    zt_free(a, b);
+    const zt_block cached = zt_alloc(a, 512, 0); /* no new segment */
+    assert_int_equal(s->requested.current, 16 * MIB + 1536);
+    const zt_block large = zt_alloc(a, 16 * MIB, 1); /* one more: the old block still waits */
+    assert_int_equal(s->reserved.current, 34 * MIB);
+    zt_device_idle(a);
+    const zt_block last = zt_alloc(a, 512, 0);
+    assert_int_equal(s->requested.current, 16 * MIB + 2048);
+    const zt_block all[] = {first, second, cached, large, last};
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        zt_free(a, all[i]);
+    }
+    release(a);
+}
+
 static void a_recorded_block_waits(void **state)
 {
     (void)state;
@@ -423,6 +456,7 @@ int main(void)
         cmocka_unit_test(oversize_blocks_are_neither_split_nor_given_to_small_requests),
         cmocka_unit_test(a_request_of_nothing_is_nothing),
         cmocka_unit_test(free_memory_stays_with_its_stream),
+        cmocka_unit_test(a_busy_device_keeps_a_recorded_block),
         cmocka_unit_test(a_recorded_block_waits),
         cmocka_unit_test(the_next_allocation_ends_the_waiting),
         cmocka_unit_test(a_full_device_releases_its_cache_first),

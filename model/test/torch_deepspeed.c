@@ -11,7 +11,7 @@
 static const char gpt2_tiny[] =
     "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_embd\": 64, \"n_head\": 4,"
     " \"vocab_size\": 1000, \"n_positions\": 128}";
-enum { P = 172288 };
+static const uint64_t P = 172288;
 
 static const char bert_large[] =
     "{\"model_type\": \"bert\", \"architectures\": [\"BertForPreTraining\"],"

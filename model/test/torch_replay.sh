@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Every recording in FOLDER is replayed without a difference, and a damaged one is not.
-# usage: torch_replay.sh ZL FOLDER
+# Every recording in the folders is replayed without a difference, and a damaged one is not.
+# usage: torch_replay.sh ZL FOLDER...
 set -euo pipefail
-[ $# = 2 ] || { sed -n '3s/^# //p' "$0" >&2; exit 2; }
-zl=$1 folder=$2
+[ $# -ge 2 ] || { sed -n '3s/^# //p' "$0" >&2; exit 2; }
+zl=$1
+shift
+sample=$(printf '%s\n' "$1"/*.trace.json.gz | sed -n 1p)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 say() { echo "$1"; bad=1; }
 
 count=0
-for trace in "$folder"/*.trace.json.gz; do
+while IFS= read -r trace; do
   count=$((count + 1))
   last=$("$zl" replay "$trace" | tail -n 1) || say "$trace: exit status $?"
   [[ $last =~ ^[0-9]+\ events,\ [0-9]+\ segments,\ 0\ differ$ ]] || say "$trace: $last"
@@ -18,11 +20,10 @@ for trace in "$folder"/*.trace.json.gz; do
   "$zl" replay "$trace" --format csv |
     awk -F, 'NR > 1 && ($3 != $4 || $5 != $6) { print; bad = 1 } END { exit bad || NR < 2 }' ||
     say "$trace: figures at marks differ"
-done
-[ $count -gt 0 ] || say "no recordings in $folder"
+done < <(find "$@" -name '*.trace.json.gz' | sort)
+[ $count -gt 0 ] || say "no recordings in $*"
 
 # damaged NAME SED: the command of sed makes the first recording wrong, and that is found.
-sample=$(printf '%s\n' "$folder"/*.trace.json.gz | sed -n 1p)
 gzip -dc "$sample" | tr -d '\n' | sed 's/\], *\[/],\n[/g' >"$work/whole.json"
 "$zl" replay "$work/whole.json" >/dev/null || say "a row on each line: exit status $?"
 damaged() {

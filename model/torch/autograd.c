@@ -16,14 +16,16 @@ static zt_node *node_new(zt_process *p, zt_bump *bump, zt_backward_function *bac
                          uint32_t outputs)
 {
     struct zt_engine *e = p->engine;
-    zt_node *node = zt_bump_take(p, bump, 1, sizeof *node);
-    node->pending = zt_bump_take(p, bump, outputs, sizeof *node->pending);
+    const uint64_t pending = zl_mul(outputs, sizeof(zt_tensor));
+    zt_node *node = zt_bump_take(p, bump, 1, zl_add(sizeof *node, pending));
+    node->pending = (zt_tensor *)(node + 1);
     e->node = zt_grow(p, e->node, e->nodes, &e->node_capacity, sizeof(zt_node *));
     e->node[e->nodes] = node;
     node->id = e->nodes++;
     node->backward = backward;
     node->slots = outputs;
     node->stream = e->stream;
+    node->what = e->what;
     return node;
 }
 
@@ -117,6 +119,9 @@ void zt_drop_saved(zt_process *p, zt_node *node)
     node->saves = 0;
 }
 
+const char zt_name_loss[] = "logits and loss";
+static const char zt_name_backward[] = "gradients of activations, temporaries of backward";
+
 /* ---- accumulating gradients ---- */
 
 /* AccumulateGrad: the first gradient is taken as it is, later ones are added in place. */
@@ -129,6 +134,7 @@ static void accumulate(zt_process *p, zt_node *node, zt_tensor *in, zt_result *o
     }
     if (param->grad.storage == ZT_NO_STORAGE) {
         param->grad = in[0];
+        zt_name(p, param->grad.storage, "gradients");
         param->grad.node = 0;
         in[0] = (zt_tensor){0};
     } else {
@@ -369,6 +375,9 @@ static void deliver(zt_process *p, zt_node *to, uint32_t slot, zt_tensor *gradie
     if (to->param != NULL && p->engine->weightless) {
         zt_resize(p, gradient->storage, zt_bytes(*gradient));
     }
+    if (to->param != NULL) {
+        zt_name(p, gradient->storage, "gradients");
+    }
     if (pending->storage == ZT_NO_STORAGE) {
         *pending = *gradient;
         *gradient = (zt_tensor){0};
@@ -417,8 +426,12 @@ static void run_hooks(zt_process *p, const zt_node *node)
 
 static void run_node(zt_process *p, zt_node *node)
 {
-    zt_result result[ZT_NODE_INPUTS_MAX] = {0};
+    zt_result result[ZT_NODE_INPUTS_MAX];
+    for (uint32_t i = 0; i < node->inputs; i++) {
+        result[i] = (zt_result){0};
+    }
     zt_set_stream(p, node->stream);
+    zt_set_name(p, node->what == zt_name_loss ? zt_name_loss : zt_name_backward);
     run_hooks(p, node);
     zt_unpack(p, node);
     node->backward(p, node, node->pending, result);
@@ -449,13 +462,11 @@ static void run_node(zt_process *p, zt_node *node)
     }
 }
 
+/* Nodes are made with no dependencies, and when all that is reached has run leaves have none again.
+ */
 static void count_dependencies(zt_process *p, uint32_t root)
 {
     struct zt_engine *e = p->engine;
-    for (uint32_t id = 1; id < e->nodes; id++) {
-        e->node[id]->reached = false;
-        e->node[id]->dependencies = 0;
-    }
     e->node[root]->reached = true;
     for (uint32_t id = root; id >= e->leaves && id > 0; id--) {
         const zt_node *node = e->node[id];
@@ -492,6 +503,7 @@ void zt_backward(zt_process *p, zt_tensor root)
         zt_fail(p, ZL_E_USAGE, "nothing in this model trains: there is no backward");
     }
     const uint32_t stream = e->stream;
+    const char *what = zt_set_name(p, zt_name_loss);
     zt_tensor ones = zt_tensor_new(p, root.elements, root.element_bytes);
     zt_tensor gradient = zt_share(p, ones);
     count_dependencies(p, root.node);
@@ -504,6 +516,7 @@ void zt_backward(zt_process *p, zt_tensor root)
         run_node(p, e->node[id]);
     }
     zt_set_stream(p, stream);
+    zt_set_name(p, zt_name_backward);
     for (const zt_callback *c = e->callbacks; c != NULL; c = c->next) {
         c->run(p, c->context);
     }
@@ -511,6 +524,7 @@ void zt_backward(zt_process *p, zt_tensor root)
     e->thread = ZT_MAIN_THREAD;
     zt_release(p, &ones);
     zt_tape_clear(p);
+    zt_set_name(p, what);
 }
 
 /* ---- autocast ---- */

@@ -32,6 +32,9 @@ enum {
 
 typedef struct zt_node zt_node;
 
+/* zt_set_name of the loss; its gradients are called so too. */
+extern const char zt_name_loss[];
+
 /* The gradient of an input as the formula makes it, and what the input is: if forward broadcast it,
  * the engine sums over the rows of a matrix of (rows, columns), or over the columns of each row; if
  * it has another element size, the engine casts. */
@@ -48,9 +51,9 @@ typedef struct zt_result {
 typedef void zt_backward_function(zt_process *p, zt_node *node, zt_tensor *in, zt_result *out);
 
 typedef struct zt_saved {
-    zt_storage storage;     /* held; 0: a parameter itself, nothing to hold, or kept by a frame */
     struct zt_frame *frame; /* NULL: none */
     uint32_t index;         /* in the frame */
+    zt_storage storage;     /* held; 0: a parameter itself, nothing to hold, or kept by a frame */
 } zt_saved;
 
 struct zt_node {
@@ -60,15 +63,16 @@ struct zt_node {
         uint32_t slot;
     } input[ZT_NODE_INPUTS_MAX];
     uint32_t inputs;
-    uint32_t id;
-    zt_saved saved[ZT_NODE_SAVED_MAX];
-    uint32_t saves;
-    uint32_t slots;     /* outputs */
-    zt_tensor *pending; /* gradients that came so far, one per output */
+    uint32_t slots; /* outputs */
     uint32_t dependencies;
-    bool reached;
+    uint32_t id;
+    zt_tensor *pending; /* gradients that came so far, one per output */
     uint32_t stream;
+    bool reached;
     struct zt_hook *hooks;
+    const char *what; /* name of what it allocates */
+    uint32_t saves;
+    zt_saved saved[ZT_NODE_SAVED_MAX];
     uint64_t size[ZT_NODE_SIZES]; /* the operation's own figures */
     void (*callback)(void);       /* the operation's own function, cast back by its backward */
     void *context;

@@ -57,6 +57,9 @@ void zt_allocator_free(zt_allocator *a)
 {
     if (a != NULL) {
         zt_spans_release(&a->spans);
+        for (uint32_t stream = 0; stream < a->streams; stream++) {
+            free(a->cached[stream]);
+        }
         free(a->rests);
         free(a->waiting);
         free(a);
@@ -98,13 +101,13 @@ static uint64_t expandable_size(const zt_allocator *a, const zt_span *s)
 }
 
 /* Best fit, but the tail that can grow counts with all it can grow to. */
-static uint32_t pass_over_tail(const zt_allocator *a, uint32_t root, uint32_t id)
+static uint32_t pass_over_tail(const zt_allocator *a, const zt_bins *bins, uint32_t id)
 {
-    uint32_t next = zt_set_next(a->spans.at, root, id);
+    uint32_t next = zt_bins_next(a->spans.at, bins, id);
     while (next != 0 &&
            expandable_size(a, zt_span_at(a, next)) < expandable_size(a, zt_span_at(a, id))) {
         id = next;
-        next = zt_set_next(a->spans.at, root, id);
+        next = zt_bins_next(a->spans.at, bins, id);
     }
     return id;
 }
@@ -112,10 +115,10 @@ static uint32_t pass_over_tail(const zt_allocator *a, uint32_t root, uint32_t id
 /* The smallest sufficient free span of the stream, of equals the lowest; it stays in its set. */
 static uint32_t find_free(const zt_allocator *a, const zt_request *request)
 {
-    const uint32_t root = a->pool[request->pool].free[request->stream];
-    uint32_t id = zt_set_lower_bound(a->spans.at, root, request->size, 0);
+    const zt_bins *bins = &a->cached[request->stream]->free[request->pool];
+    uint32_t id = zt_bins_lower_bound(a->spans.at, bins, request->size);
     if (id != 0 && a->conf.expandable_segments) {
-        id = pass_over_tail(a, root, id);
+        id = pass_over_tail(a, bins, id);
     }
     const uint64_t size = zt_span_at(a, id)->size;
     const uint64_t oversize = a->conf.max_split_size;
@@ -128,8 +131,7 @@ static uint32_t find_free(const zt_allocator *a, const zt_request *request)
 static uint32_t take_free(zt_allocator *a, const zt_request *request)
 {
     if (a->gc_threshold != ZL_POISON) {
-        zt_pool *pool = &a->pool[request->pool];
-        pool->searches = zl_add(pool->searches, 1);
+        a->searches[request->pool] = zl_add(a->searches[request->pool], 1);
     }
     const uint32_t id = find_free(a, request);
     if (id != 0) {
@@ -207,7 +209,7 @@ static zt_request request_of(const zt_allocator *a, uint64_t bytes, uint32_t str
 
 bool zt_is_cached(const zt_allocator *a, uint64_t bytes, uint32_t stream)
 {
-    if (bytes == 0 || stream >= ZT_STREAMS_MAX) {
+    if (bytes == 0 || stream >= ZT_STREAMS_MAX || a->cached[stream] == NULL) {
         return false;
     }
     const zt_request request = request_of(a, bytes, stream);
@@ -321,6 +323,18 @@ static void complete_ended(zt_allocator *a)
     a->waiting_count = kept;
 }
 
+/* False: out of memory. */
+static bool stream_new(zt_allocator *a, uint32_t stream)
+{
+    a->cached[stream] = calloc(1, sizeof *a->cached[stream]);
+    if (a->cached[stream] == NULL) {
+        zt_out_of_memory(a);
+        return false;
+    }
+    a->streams = stream >= a->streams ? stream + 1 : a->streams;
+    return true;
+}
+
 zt_block zt_alloc(zt_allocator *a, uint64_t bytes, uint32_t stream)
 {
     if (!usable(a) || bytes == 0) {
@@ -331,7 +345,9 @@ zt_block zt_alloc(zt_allocator *a, uint64_t bytes, uint32_t stream)
                 stream);
         return ZT_NO_BLOCK;
     }
-    a->streams = stream >= a->streams ? stream + 1 : a->streams;
+    if (a->cached[stream] == NULL && !stream_new(a, stream)) {
+        return ZT_NO_BLOCK;
+    }
     if (a->waiting_mode == ZT_WAIT_NEXT_ALLOC) {
         complete_ended(a);
     }

@@ -160,6 +160,7 @@ void zt_ddp_init(zt_process *p, zt_ddp_options options)
     verify_shapes(p);
     broadcast_states(p, true);
     d->bucket[0] = zt_new(p, bytes);
+    zt_name(p, d->bucket[0], "reduce buckets");
     d->buckets = 1;
 }
 
@@ -204,6 +205,7 @@ static void rebuild(zt_process *p, ddp *d)
     }
     for (uint32_t i = 0; i < buckets; i++) {
         d->bucket[i] = zt_new(p, bytes[i]);
+        zt_name(p, d->bucket[i], "reduce buckets");
     }
     d->buckets = buckets;
     d->rebuilt = true;

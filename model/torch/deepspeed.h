@@ -1,6 +1,7 @@
 /* DeepSpeed, releases 0.5 to 0.19, as a zt_framework: what its files share.
  *
  *     deepspeed.c           engine: who wraps the optimizer, the frame of a micro-step, the marks
+ *     deepspeed_common.c    what the wrappers share
  *     deepspeed_release.c   which release behaves how
  *     deepspeed_plain.c     stage 0: FP16_Optimizer, FP16_UnfusedOptimizer, no wrapper
  *     deepspeed_bf16.c      BF16_Optimizer
@@ -58,6 +59,8 @@ typedef struct zt_ds_release {
     bool holds_outputs;      /* before 0.19: gathered persistent parameters are let go late */
 } zt_ds_release;
 
+/* The optimizer is FusedAdam, or DeepSpeedCPUAdam on the host. */
+bool zt_ds_is_adam(const zl_torch_run *run);
 zt_ds_release zt_ds_release_of(const zl_ds_config *config);
 
 /* What DeepSpeed puts around the optimizer; zt_ds_wrapper_name is the Python class. */
@@ -173,7 +176,7 @@ zt_storage zt_ds_zero3_shard(const zt_process *p, uint32_t param);
 void zt_ds_zero3_enter(zt_process *p, zt_module *m, zt_tensor *input, size_t count);
 void zt_ds_zero3_leave(zt_process *p, zt_module *m, zt_tensor *output, size_t count);
 
-/* ---- pieces that several wrappers use ---- */
+/* ---- what several wrappers use (deepspeed_common.c) ---- */
 
 /* Norms of tensors of count[i] elements in double precision, as get_grad_norm_direct takes them: a
  * copy of one tensor at a time and the scalars in between. */

@@ -3,19 +3,23 @@
 #include "torch/modules.h"
 #include "zeroledger/bytes.h"
 
-/* The collective that a parameter came or comes with; kept at the first parameter of its set. */
+/* A collective that parameters came or come with. */
 typedef struct handle {
-    zt_storage flat;   /* of several parameters, until all have been waited for */
-    zt_storage *shard; /* on the host: its copy on the device, until the wait */
-    uint32_t waiting;  /* parameters of the set that nobody has waited for */
-    bool copied;       /* the parameters have their own memory */
+    /* The flat buffer of several parameters, until all have been waited for; of a lone one whose
+     * shard lives on the host, the copy of that on the device. */
+    zt_storage flat;
+    uint32_t first;   /* its parameters: this one, next[first], ... */
+    uint32_t waiting; /* of them that nobody has waited for */
+    bool copied;      /* they have memory of their own */
 } handle;
 
 struct zt_ds_gather {
     uint32_t stream;  /* of gathers and of the copies out of them */
-    handle *handle;   /* per parameter */
-    uint32_t *first;  /* per parameter: whose handle it belongs to */
-    uint32_t *next;   /* the one after it in its set; the last: itself */
+    handle *handle;   /* as many as parameters: each waiting handle has one of its own */
+    uint32_t *unused; /* a stack of handles */
+    uint32_t unused_count;
+    uint32_t *of;     /* per parameter: its handle while it is in flight */
+    uint32_t *next;   /* the parameter after it in its handle; the last: itself */
     zt_storage *copy; /* per parameter: scratch */
     zt_ds_head head;  /* what has just been launched with the output matrix */
     bool ahead;       /* the host runs ahead of the device in the first backward */
@@ -26,9 +30,13 @@ zt_ds_gather *zt_ds_gather_new(zt_process *p, uint32_t stream)
     zt_ds_gather *const g = zt_arena(p, 1, sizeof *g);
     g->stream = stream;
     g->handle = zt_arena(p, p->param_count, sizeof *g->handle);
-    g->first = zt_arena(p, p->param_count, sizeof *g->first);
+    g->unused = zt_arena(p, p->param_count, sizeof *g->unused);
+    g->of = zt_arena(p, p->param_count, sizeof *g->of);
     g->next = zt_arena(p, p->param_count, sizeof *g->next);
     g->copy = zt_arena(p, p->param_count, sizeof *g->copy);
+    for (; g->unused_count < p->param_count; g->unused_count++) {
+        g->unused[g->unused_count] = g->unused_count;
+    }
     return g;
 }
 
@@ -37,14 +45,23 @@ static uint64_t shard_bytes(const zt_ds *ds, uint32_t param)
     return zl_mul(ds->width, zl_ceil_div(ds->param[param].x, ds->ranks));
 }
 
+static handle *handle_new(zt_ds_gather *g, const uint32_t *param, uint32_t count)
+{
+    const uint32_t id = g->unused[--g->unused_count];
+    for (uint32_t i = 0; i < count; i++) {
+        g->of[param[i]] = id;
+        g->next[param[i]] = param[i + 1 < count ? i + 1 : i];
+    }
+    g->handle[id] = (handle){.first = param[0], .waiting = count};
+    return &g->handle[id];
+}
+
 /* One buffer that is the parameter. */
 static void gather_alone(zt_process *p, const zt_ds *ds, uint32_t param)
 {
-    handle *const h = &ds->gather->handle[param];
+    handle *const h = handle_new(ds->gather, &param, 1);
     const uint64_t bytes = shard_bytes(ds, param);
-    ds->gather->first[param] = param;
     h->copied = true;
-    h->waiting = 1;
     zt_storage buffer = zt_ds_new(p, zl_mul(bytes, ds->ranks), "gathered parameters");
     h->flat = ds->config->offload_param != ZL_OFFLOAD_NONE ? zt_new(p, bytes) : ZT_NO_STORAGE;
     zt_ds_point(p, p->named[param], buffer);
@@ -54,38 +71,39 @@ static void gather_alone(zt_process *p, const zt_ds *ds, uint32_t param)
 /* With one rank the shard itself serves, a copy of it where it lives on the host. */
 static void take_shard(zt_process *p, const zt_ds *ds, uint32_t param)
 {
-    handle *const h = &ds->gather->handle[param];
+    handle *const h = handle_new(ds->gather, &param, 1);
     zt_storage own = ds->config->offload_param != ZL_OFFLOAD_NONE
-                         ? zt_new(p, shard_bytes(ds, param))
+                         ? zt_ds_new(p, shard_bytes(ds, param), "gathered parameters")
                          : zt_hold(p, zt_ds_zero3_shard(p, param));
-    ds->gather->first[param] = param;
     h->copied = true;
-    h->waiting = 1;
     zt_ds_point(p, p->named[param], own);
     zt_drop(p, &own);
+}
+
+/* Shards that live on the host are copied to the device first. */
+static void copy_shards(zt_process *p, const zt_ds *ds, const uint32_t *param, uint32_t count)
+{
+    zt_storage *const copy = ds->gather->copy;
+    for (uint32_t i = 0; i < count; i++) {
+        copy[i] = zt_new(p, shard_bytes(ds, param[i]));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        zt_drop(p, &copy[i]);
+    }
 }
 
 /* One flat buffer, rank after rank; the parameters are copied out of it when the first is waited
  * for, unless they are reduced into place (use_all_reduce_for_fetch_params). */
 static void gather_together(zt_process *p, const zt_ds *ds, const uint32_t *param, uint32_t count)
 {
-    zt_ds_gather *const g = ds->gather;
-    handle *const h = &g->handle[param[0]];
+    handle *const h = handle_new(ds->gather, param, count);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
-        g->first[param[i]] = param[0];
-        g->next[param[i]] = param[i + 1 < count ? i + 1 : i];
         bytes = zl_add(bytes, shard_bytes(ds, param[i]));
     }
-    h->waiting = count;
     h->flat = zt_ds_new(p, zl_mul(bytes, ds->ranks), "flat buffer of a gather");
     if (ds->config->offload_param != ZL_OFFLOAD_NONE) {
-        for (uint32_t i = 0; i < count; i++) {
-            g->copy[i] = zt_new(p, shard_bytes(ds, param[i]));
-        }
-        for (uint32_t i = 0; i < count; i++) {
-            zt_drop(p, &g->copy[i]);
-        }
+        copy_shards(p, ds, param, count);
     }
     h->copied = ds->config->all_reduce_for_fetch;
     for (uint32_t i = 0; i < count && h->copied; i++) {
@@ -97,17 +115,18 @@ void zt_ds_gather_start(void *process, const uint32_t *param, size_t count)
 {
     zt_process *const p = process;
     const zt_ds *ds = zt_ds_of(p);
+    const bool alone =
+        count == 1 || ds->config->allgather_sequential || !ds->release.stage3_rewritten;
     const uint32_t before = zt_set_stream(p, ds->gather->stream);
-    if (ds->ranks == 1 && ds->release.world1_shard) {
-        for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
+        if (ds->ranks == 1 && ds->release.world1_shard) {
             take_shard(p, ds, param[i]);
-        }
-    } else if (count == 1 || ds->config->allgather_sequential || !ds->release.stage3_rewritten) {
-        for (size_t i = 0; i < count; i++) {
+        } else if (alone) {
             gather_alone(p, ds, param[i]);
+        } else {
+            gather_together(p, ds, param, (uint32_t)count);
+            break;
         }
-    } else {
-        gather_together(p, ds, param, (uint32_t)count);
     }
     zt_set_stream(p, before);
 }
@@ -127,15 +146,16 @@ void zt_ds_gather_wait(void *process, uint32_t param)
 {
     zt_process *const p = process;
     const zt_ds *ds = zt_ds_of(p);
-    const uint32_t first = ds->gather->first[param];
-    handle *const h = &ds->gather->handle[first];
-    const uint32_t before = zt_set_stream(p, ds->gather->stream);
+    zt_ds_gather *const g = ds->gather;
+    handle *const h = &g->handle[g->of[param]];
+    const uint32_t before = zt_set_stream(p, g->stream);
     if (!h->copied) {
-        copy_out(p, ds, first);
+        copy_out(p, ds, h->first);
         h->copied = true;
     }
     if (--h->waiting == 0) {
         zt_drop(p, &h->flat);
+        g->unused[g->unused_count++] = g->of[param];
     }
     zt_set_stream(p, before);
 }
@@ -156,7 +176,8 @@ static void outlast(const zt_process *p, const zt_param *param, zt_storage s)
 {
     const uint64_t vocab = p->run->model.vocab;
     const zt_ds_gather *g = zt_ds_of(p)->gather;
-    if (param->rows != vocab || param->dimensions != 2 || g->head == ZT_DS_HEAD_IDLE) {
+    if (param->rows != vocab || param->dimensions != 2 || g->head == ZT_DS_HEAD_IDLE ||
+        p->run->activations > 0) { /* of operations that are not modelled no time is known */
         return;
     }
     const bool aligned = zl_mul(vocab, zt_ds_of(p)->width) % 16 == 0;

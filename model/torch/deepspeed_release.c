@@ -44,8 +44,7 @@ zt_ds_release zt_ds_release_of(const zl_ds_config *config)
     };
 }
 
-/* The optimizers with fused kernels, which FP16_Optimizer flattens for. */
-static bool is_fused(const zl_torch_run *run)
+bool zt_ds_is_adam(const zl_torch_run *run)
 {
     return run->optimizer == ZL_TORCH_FROM_CONFIG && run->ds.optimizer == ZL_DS_ADAM;
 }
@@ -57,7 +56,7 @@ zl_status zt_ds_wrapper_of(const zl_torch_run *run, zt_ds_wrapper *out, zl_err *
     const uint32_t v = ds->version;
     const bool wide = ds->bf16 && ds->grad_accum_fp32;
     const bool offload = ds->offload_optimizer != ZL_OFFLOAD_NONE;
-    const zt_ds_wrapper plain = is_fused(run) ? ZT_DS_FP16 : ZT_DS_FP16_UNFUSED;
+    const zt_ds_wrapper plain = zt_ds_is_adam(run) ? ZT_DS_FP16 : ZT_DS_FP16_UNFUSED;
     if (ds->stage == 3) {
         *out = ZT_DS_ZERO3;
     } else if (ds->stage == 0 && !ds->fp16 && !ds->bf16) {

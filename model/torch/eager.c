@@ -74,6 +74,7 @@ void zt_bump_clear(zt_bump *bump)
 
 void zt_engine_init(struct zt_engine *e)
 {
+    e->what = "other";
     e->storages = 1; /* 0 is no storage, and no node */
     e->nodes = 1;
     e->leaves = 1;
@@ -141,21 +142,28 @@ bool zt_stopped(const zt_process *p)
 
 /* ---- storages ---- */
 
+/* Asked before an event is put together: nearly always nobody listens. */
+static bool is_heard(const zt_process *p)
+{
+    return p->engine->listener != NULL;
+}
+
 static void tell(const zt_process *p, zt_happened happened)
 {
-    if (p->engine->listener != NULL) {
-        p->engine->listener(p->engine->listener_context, &happened);
-    }
+    happened.stats = zt_allocator_stats(p->allocator);
+    happened.requested = happened.stats->requested.current;
+    p->engine->listener(p->engine->listener_context, &happened);
 }
 
 /* torch.OutOfMemoryError */
 static _Noreturn void fail_out_of_memory(zt_process *p, uint64_t bytes)
 {
+    const zt_stats *stats = zt_allocator_stats(p->allocator);
     char message[256];
     snprintf(message, sizeof message,
-             "does not fit: %" PRIu64 " bytes are asked for, %" PRIu64 " of %" PRIu64
-             " are reserved",
-             bytes, zt_allocator_stats(p->allocator)->reserved.current, p->run->device_total);
+             "does not fit: %" PRIu64 " bytes are asked for, %" PRIu64 " are allocated, %" PRIu64
+             " of %" PRIu64 " are reserved",
+             bytes, stats->allocated.current, stats->reserved.current, p->run->device_total);
     zt_fail(p, ZL_NO, message);
 }
 
@@ -165,16 +173,19 @@ static zt_block allocate(zt_process *p, uint64_t bytes, uint32_t stream)
     if (zt_allocator_stats(p->allocator)->ooms > 0) {
         fail_out_of_memory(p, bytes);
     }
-    if (bytes > 0) {
-        tell(p,
-             (zt_happened){.what = ZT_ALLOCATES, .block = block, .bytes = bytes, .stream = stream});
+    if (bytes > 0 && is_heard(p)) {
+        tell(p, (zt_happened){.what = ZT_ALLOCATES,
+                              .block = block,
+                              .bytes = bytes,
+                              .stream = stream,
+                              .at = p->engine->what});
     }
     return block;
 }
 
 static void give_back(zt_process *p, zt_block block, uint64_t bytes, uint32_t stream)
 {
-    if (bytes > 0) {
+    if (bytes > 0 && is_heard(p)) {
         tell(p, (zt_happened){.what = ZT_FREES,
                               .block = block,
                               .bytes = bytes,
@@ -225,13 +236,20 @@ zt_storage zt_new(zt_process *p, uint64_t bytes)
 
 void zt_name(zt_process *p, zt_storage s, const char *name)
 {
-    if (s != ZT_NO_STORAGE && storage_at(p, s)->bytes > 0) {
+    if (is_heard(p) && s != ZT_NO_STORAGE && storage_at(p, s)->bytes > 0) {
         tell(p, (zt_happened){.what = ZT_NAMES,
                               .block = storage_at(p, s)->block,
                               .bytes = storage_at(p, s)->bytes,
                               .stream = storage_at(p, s)->stream,
                               .at = name});
     }
+}
+
+const char *zt_set_name(zt_process *p, const char *name)
+{
+    const char *before = p->engine->what;
+    p->engine->what = name;
+    return before;
 }
 
 zt_storage zt_hold(zt_process *p, zt_storage s)
@@ -362,6 +380,7 @@ void zt_param_on_device(zt_process *p, zt_param *param)
 {
     if (param->value.storage == ZT_NO_STORAGE) {
         param->value.storage = zt_new(p, zt_bytes(param->value));
+        zt_name(p, param->value.storage, "parameters");
     }
 }
 
@@ -370,6 +389,7 @@ void zt_buffers_on_device(zt_process *p, zt_module *m)
     for (uint32_t i = 0; i < m->buffers; i++) {
         if (m->buffer[i].storage == ZT_NO_STORAGE) {
             m->buffer[i].storage = zt_new(p, m->buffer[i].bytes);
+            zt_name(p, m->buffer[i].storage, "module buffers");
         }
     }
 }
@@ -394,6 +414,9 @@ void zt_init_on_device(zt_process *p)
 
 void zt_reset_peak(zt_process *p)
 {
+    if (is_heard(p)) {
+        tell(p, (zt_happened){.what = ZT_RESETS});
+    }
     zt_reset_peaks(p->allocator);
 }
 
@@ -404,6 +427,8 @@ void zt_mark(zt_process *p, int32_t step, const char *at)
         zt_fail(p, ZL_E_USAGE, "more marks than a walk keeps: fewer steps or micro-steps");
     }
     const zt_stats *s = zt_allocator_stats(p->allocator);
+    marks->mark = zt_grow(p, marks->mark, (uint32_t)marks->count, &p->engine->mark_capacity,
+                          sizeof *marks->mark);
     zl_mark *mark = &marks->mark[marks->count++];
     *mark = (zl_mark){
         .step = step,
@@ -423,7 +448,9 @@ void zt_mark(zt_process *p, int32_t step, const char *at)
         p->framework->host(p, mark);
     }
     zt_reset_peaks(p->allocator);
-    tell(p, (zt_happened){.what = ZT_MARKS, .at = mark->at, .step = step});
+    if (is_heard(p)) {
+        tell(p, (zt_happened){.what = ZT_MARKS, .at = mark->at, .step = step});
+    }
 }
 
 /* ---- workspaces ---- */
@@ -437,6 +464,11 @@ enum {
     HOPPER = 90,
 };
 
+static void workspace_new(zt_process *p, uint64_t bytes)
+{
+    zt_name(p, zt_new(p, bytes), "workspaces of cuBLAS");
+}
+
 void zt_gemm(zt_process *p, bool bias_epilogue)
 {
     struct zt_engine *e = p->engine;
@@ -445,11 +477,11 @@ void zt_gemm(zt_process *p, bool bias_epilogue)
     }
     if (!e->workspace[e->thread].blas) {
         e->workspace[e->thread].blas = true;
-        zt_new(p, p->run->capability == HOPPER ? BLAS_HOPPER : BLAS_OLDER);
+        workspace_new(p, p->run->capability == HOPPER ? BLAS_HOPPER : BLAS_OLDER);
     }
     if (bias_epilogue && !e->workspace[e->thread].blas_lt) {
         e->workspace[e->thread].blas_lt = true;
-        zt_new(p, BLAS_LT);
+        workspace_new(p, BLAS_LT);
     }
 }
 

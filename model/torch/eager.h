@@ -62,6 +62,8 @@ zt_storage zt_hold(zt_process *p, zt_storage s);
 void zt_drop(zt_process *p, zt_storage *s);
 /* What its memory is for, to those who explain a peak; the text lives for ever. */
 void zt_name(zt_process *p, zt_storage s, const char *name);
+/* The same of new storages that get no name of their own; returns what it was. */
+const char *zt_set_name(zt_process *p, const char *name);
 /* New storages take no memory while this is on, but for the gradients of parameters: the
  * activations of a run are given, not modelled. Returns what it was. */
 bool zt_weightless(zt_process *p, bool on);
@@ -129,7 +131,7 @@ void zt_clear_grad(zt_process *p, zt_param *param);
 
 /* ---- modules ---- */
 
-enum { ZT_OWN_PARAMS_MAX = 4, ZT_OWN_BUFFERS_MAX = 2, ZT_MODULE_NAME = 32 };
+enum { ZT_OWN_PARAMS_MAX = 4, ZT_OWN_BUFFERS_MAX = 3, ZT_MODULE_NAME = 32 };
 
 struct zt_module {
     char name[ZT_MODULE_NAME];            /* last part, "12" in a list */

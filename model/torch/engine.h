@@ -68,6 +68,7 @@ struct zt_engine {
     uint32_t storages, storage_capacity, free_storage;
 
     uint32_t stream;
+    const char *what; /* name of new storages */
     zt_thread thread;
     struct {
         bool blas, blas_lt;
@@ -89,6 +90,8 @@ struct zt_engine {
     zt_frame *frame; /* being run, first time or again */
     bool recomputing, stopped;
     zt_node ghost;
+
+    uint32_t mark_capacity; /* of p->marks */
 
     zt_param **created; /* while the model is built */
     uint32_t created_count, created_capacity;

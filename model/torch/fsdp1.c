@@ -118,6 +118,7 @@ static void module_on_device(zt_process *p, zt_module *top, const unit *u, zt_st
             if (whole[param->index] == ZT_NO_STORAGE) {
                 whole[param->index] =
                     zt_new(p, zl_mul(zt_param_elements(param), u->fsdp->param_bytes));
+                zt_name(p, whole[param->index], "whole parameters of a unit");
             }
         }
         for (zt_module *child = queue[i]->child; child != NULL; child = child->next) {
@@ -158,7 +159,9 @@ static void shard_unit(zt_process *p, unit *u, zt_module *m)
     zt_storage *whole = zt_arena(p, p->param_count, sizeof *whole);
     module_on_device(p, m, u, whole);
     zt_storage flat = flatten(p, u);
+    zt_name(p, flat, "flat parameter of a unit");
     u->kept = zt_new(p, zl_mul(u->piece, u->fsdp->param_bytes));
+    zt_name(p, u->kept, "parameter shards");
     zt_drop(p, &flat);
     for (uint32_t i = 0; i < u->params; i++) {
         zt_drop(p, &whole[u->param[i]->index]);
@@ -219,6 +222,7 @@ static void gather(zt_process *p, unit *u)
                           : zt_new(p, zl_mul(u->piece, f->compute_bytes));
     zt_set_stream(p, GATHER_STREAM);
     zt_resize(p, u->flat, zl_prod(u->piece, p->run->ranks, f->compute_bytes));
+    zt_name(p, u->flat, "gathered parameters");
     zt_record_use(p, cast, GATHER_STREAM);
     zt_drop(p, &cast);
     zt_set_stream(p, before);
@@ -290,6 +294,9 @@ static void reduce(zt_process *p, void *context, zt_tensor *gradient)
     zt_storage padded =
         numbers == u->end ? ZT_NO_STORAGE : zt_new(p, zl_mul(numbers, f->reduce_bytes));
     zt_storage piece = zt_new(p, zl_mul(u->piece, f->reduce_bytes));
+    zt_name(p, cast, "flat copy of gradients to reduce");
+    zt_name(p, padded, "flat copy of gradients to reduce");
+    zt_name(p, piece, "gradient shards");
     if (u->gradient == ZT_NO_STORAGE) {
         u->gradient = zt_hold(p, piece);
     }
@@ -316,7 +323,8 @@ static void end_of_backward(zt_process *p, void *context)
     f->callback_queued = false;
 }
 
-/* Gathers the unit, if that has not been done ahead, and ahead the one that forward ran before. */
+/* Gathers the unit, if that has not been done ahead, and ahead the one that forward ran before
+ * (BackwardPrefetch.BACKWARD_PRE, FSDP's own default). */
 static void on_pre_backward(zt_process *p, void *context, zt_tensor *gradient)
 {
     unit *u = context;
@@ -331,7 +339,7 @@ static void on_pre_backward(zt_process *p, void *context, zt_tensor *gradient)
     }
     u->in_backward = true;
     gather(p, u);
-    if (u->position > 0) {
+    if (u->position > 0 && !p->run->no_prefetch) {
         gather(p, f->order[u->position - 1]);
     }
 }

@@ -131,6 +131,7 @@ static void shard_group(zt_process *p, group *g, zt_module *m)
     for (uint32_t i = 0; i < g->params; i++) {
         shard *s = shard_of(g->param[i]);
         s->piece = zt_new(p, zl_mul(s->padded, g->fsdp->param_bytes));
+        zt_name(p, s->piece, "parameter shards");
     }
     for (uint32_t i = 0; i < p->param_count; i++) {
         zt_drop(p, &whole[i]);
@@ -147,6 +148,7 @@ static void materialize(zt_process *p, zt_module *m)
         shard *s = shard_of(m->param[i]);
         if (s->piece == ZT_NO_STORAGE) {
             s->piece = zt_new(p, zl_mul(s->local, p->run->precision == ZL_TORCH_BF16 ? 2 : 4));
+            zt_name(p, s->piece, "parameter shards");
         }
     }
     zt_buffers_on_device(p, m);
@@ -176,6 +178,7 @@ static void pad_pieces(zt_process *p, const fsdp2 *f)
             const uint64_t bytes = zl_mul(s->padded, f->param_bytes);
             if (zt_storage_bytes(p, s->piece) != bytes) {
                 zt_storage padded = zt_new(p, bytes);
+                zt_name(p, padded, "parameter shards");
                 zt_drop(p, &s->piece);
                 s->piece = padded;
             }
@@ -270,6 +273,7 @@ static void start_gathering(zt_process *p, group *g)
                           ? ZT_NO_STORAGE
                           : zt_new(p, zl_mul(g->padded, f->compute_bytes));
     g->gathered = zt_new(p, zl_prod(g->padded, p->run->ranks, f->compute_bytes));
+    zt_name(p, g->gathered, "flat buffer of a gather");
     zt_drop(p, &cast);
     zt_set_stream(p, before);
 }
@@ -286,6 +290,7 @@ static void copy_one_rank(zt_process *p, const group *g)
             cast = next;
         }
         zt_resize(p, g->param[i]->value.storage, bytes);
+        zt_name(p, g->param[i]->value.storage, "gathered parameters");
     }
     zt_drop(p, &cast);
 }
@@ -305,6 +310,7 @@ static void finish_gathering(zt_process *p, group *g, bool forward)
     }
     for (uint32_t i = 0; i < g->params; i++) {
         zt_resize(p, g->param[i]->value.storage, unsharded_bytes(p, f, g->param[i]));
+        zt_name(p, g->param[i]->value.storage, "gathered parameters");
     }
     zt_touch(p, copy_out_table(p, g));
     if (forward) {
@@ -346,11 +352,13 @@ static void reduce(zt_process *p, group *g, zt_param *const *param, zt_tensor *g
     }
     zt_drop(p, &f->reduce_input);
     f->reduce_input = zt_new(p, zl_prod(padded, p->run->ranks, f->reduce_bytes));
+    zt_name(p, f->reduce_input, "flat copy of gradients to reduce");
     zt_touch(p, copy_in_table(f, param, count));
     for (uint32_t i = count - 1; i-- > 0;) {
         zt_release(p, &gradient[i]);
     }
     zt_storage output = zt_new_on(p, zl_mul(padded, f->reduce_bytes), REDUCE_STREAM);
+    zt_name(p, output, "gradient shards");
     zt_release(p, &gradient[count - 1]);
     for (uint32_t i = 0; i < count; i++) { /* a gradient that is there gets it added in place */
         shard *s = shard_of(param[i]);

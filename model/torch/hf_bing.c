@@ -18,6 +18,7 @@ typedef struct bing {
     zt_table word, position, type;
     zt_norm embeddings_norm, final_norm, transform_norm;
     bing_layer *layer;
+    zt_param *bias; /* of the decoder */
     zt_dense pooler_dense, transform_dense, decoder, next_sentence;
 } bing;
 
@@ -68,7 +69,7 @@ static void build_heads(zt_process *p, bing *b, zt_module *root)
     b->transform_dense = zt_linear_new(p, b->transform, "dense_act", h, h, true);
     b->transform_norm = zt_layer_norm_new(p, b->transform, "LayerNorm", h);
     b->decoder = zt_tied_linear_new(p, b->predictions, "decoder", b->word.weight, false);
-    zt_param_new(p, b->predictions, "bias", p->run->model.vocab, 0);
+    b->bias = zt_param_new(p, b->predictions, "bias", p->run->model.vocab, 0);
     b->next_sentence = zt_linear_new(p, b->heads, "seq_relationship", h, 2, true);
 }
 
@@ -104,10 +105,10 @@ static zt_tensor embed(zt_process *p, const bing *b, zt_storage ids)
     const uint64_t tokens = zt_tokens(p);
     zt_enter(p, b->embeddings, NULL, 0);
     zt_tensor sum = zt_call_embedding(p, &b->word, ids, tokens, false);
-    zt_tensor position = zt_call_embedding(p, &b->position, ZT_NO_STORAGE, tokens, false);
+    zt_tensor position = zt_call_embedding(p, &b->position, ids, tokens, false);
     zt_assign(p, &sum, zt_add(p, sum, position));
     zt_release(p, &position);
-    zt_tensor type = zt_call_embedding(p, &b->type, ZT_NO_STORAGE, tokens, false);
+    zt_tensor type = zt_call_embedding(p, &b->type, ids, tokens, false);
     zt_assign(p, &sum, zt_add(p, sum, type));
     zt_release(p, &type);
     zt_assign(p, &sum, zt_call_layer_norm(p, &b->embeddings_norm, sum));
@@ -135,12 +136,14 @@ static zt_tensor attend(zt_process *p, const bing_layer *l, zt_tensor x)
     zt_tensor q = zt_call_dense(p, &l->query, x);
     zt_tensor k = zt_call_dense(p, &l->key, x);
     zt_tensor v = zt_call_dense(p, &l->value, x);
-    zt_tensor w = zt_matmul(p, q, false, k, false, 0);
+    const zl_torch_run *run = p->run;
+    const uint64_t scores = zl_prod(run->micro_batch, run->model.heads, run->seq, run->seq);
+    zt_tensor w = zt_matmul(p, q, false, k, false, scores);
     zt_enter(p, l->softmax, &w, 1);
     zt_assign(p, &w, zt_softmax(p, w));
     zt_leave(p, l->softmax, &w, 1);
     zt_assign(p, &w, zt_call_dropout(p, l->attention_dropout, w, 0));
-    zt_tensor out = zt_matmul(p, w, false, v, false, 0);
+    zt_tensor out = zt_matmul(p, w, false, v, false, q.elements);
     zt_release(p, &q);
     zt_release(p, &k);
     zt_release(p, &v);
@@ -153,8 +156,8 @@ static zt_tensor attention(zt_process *p, const bing_layer *l, zt_tensor x)
 {
     zt_enter(p, l->attention, &x, 1);
     zt_tensor y = attend(p, l, x);
-    zt_assign(p, &y, call(p, l->attention_output, &l->attention_dense,
-                          l->attention_output_dropout, y));
+    zt_assign(p, &y,
+              call(p, l->attention_output, &l->attention_dense, l->attention_output_dropout, y));
     zt_leave(p, l->attention, &y, 1);
     return y;
 }
@@ -196,9 +199,7 @@ static zt_tensor predict(zt_process *p, const bing *b, zt_tensor x)
     zt_assign(p, &t, zt_call_layer_norm(p, &b->transform_norm, t));
     zt_leave(p, b->transform, &t, 1);
     zt_assign(p, &t, zt_call_dense(p, &b->decoder, t));
-    zt_tensor bias = b->predictions->param[0]->value;
-    bias.elements = t.elements;
-    zt_assign(p, &t, zt_add(p, t, bias));
+    zt_assign(p, &t, zt_add(p, t, b->bias->value));
     zt_leave(p, b->predictions, &t, 1);
     return t;
 }
@@ -210,7 +211,7 @@ static zt_output forward(zt_process *p, void *model, const zt_batch *batch)
     zt_enter(p, b->self, &ids, 1);
     zt_tensor embedded = embed(p, b, batch->ids);
     zt_tensor sequence = encode(p, b, embedded);
-    zt_tensor first = zt_slice(p, sequence, 0);
+    zt_tensor first = zt_slice(p, sequence, zl_mul(p->run->micro_batch, p->run->model.hidden));
     zt_tensor pooled = call(p, b->pooler, &b->pooler_dense, NULL, first);
     zt_release(p, &first);
     zt_release(p, &embedded);

@@ -34,6 +34,13 @@ static void build_attention(zt_process *p, llama_layer *l)
     l->k = zt_linear_new(p, l->attention, "k_proj", c->hidden, kv, c->attention_bias);
     l->v = zt_linear_new(p, l->attention, "v_proj", c->hidden, kv, c->attention_bias);
     l->o = zt_linear_new(p, l->attention, "o_proj", q, c->hidden, c->attention_bias);
+    if (p->run->rotary_tables) {
+        const uint64_t table = zl_mul(c->positions, c->head_dim);
+        zt_module *rotary = zt_module_new(p, l->attention, "rotary_emb");
+        zt_float_buffer_new(p, rotary, c->head_dim / 2); /* inv_freq, cos_cached, sin_cached */
+        zt_float_buffer_new(p, rotary, table);
+        zt_float_buffer_new(p, rotary, table);
+    }
 }
 
 static void build_mlp(zt_process *p, llama_layer *l)
@@ -73,9 +80,11 @@ static void *build(zt_process *p)
         build_layer(p, &m->layer[i], list, i);
     }
     m->norm = zt_rms_norm_new(p, m->self, "norm", c->hidden);
-    m->rotary = zt_module_new(p, m->self, "rotary_emb");
-    zt_float_buffer_new(p, m->rotary, c->head_dim / 2); /* inv_freq and its original */
-    zt_float_buffer_new(p, m->rotary, c->head_dim / 2);
+    if (!p->run->rotary_tables) {
+        m->rotary = zt_module_new(p, m->self, "rotary_emb");
+        zt_float_buffer_new(p, m->rotary, c->head_dim / 2); /* inv_freq and its original */
+        zt_float_buffer_new(p, m->rotary, c->head_dim / 2);
+    }
     m->head = c->tied ? zt_tied_linear_new(p, root, "lm_head", m->word.weight, false)
                       : zt_linear_new(p, root, "lm_head", c->hidden, c->vocab, false);
     return m;
@@ -180,6 +189,22 @@ static zt_tensor attend_eager(zt_process *p, zt_tensor q, zt_tensor k, zt_tensor
     return out;
 }
 
+/* The cos and sin that a layer uses: those of all layers, or rows of its own tables, which
+ * indexing by positions copies. */
+static shared rotary_of_layer(zt_process *p, const shared *all, uint32_t element_bytes)
+{
+    shared s = *all;
+    if (p->run->rotary_tables) {
+        const uint64_t elements = zl_mul(p->run->seq, p->run->model.head_dim);
+        s.cos = zt_tensor_new(p, elements, element_bytes);
+        s.sin = zt_tensor_new(p, elements, element_bytes);
+        return s;
+    }
+    s.cos = zt_share(p, s.cos);
+    s.sin = zt_share(p, s.sin);
+    return s;
+}
+
 static zt_tensor attention(zt_process *p, const call *c, zt_tensor x)
 {
     const zl_torch_run *run = p->run;
@@ -190,8 +215,11 @@ static zt_tensor attention(zt_process *p, const call *c, zt_tensor x)
     zt_tensor k = heads_of(p, &l->k, x, true);
     zt_tensor v = zt_call_dense(p, &l->v, x);
     zt_assign(p, &v, zt_split_heads(p, v, eager || zt_sdpa_is_written_out(p, v.element_bytes)));
-    zt_tensor q_rotated = rotate(p, q, c->shared);
-    zt_tensor k_rotated = rotate(p, k, c->shared);
+    shared turn = rotary_of_layer(p, c->shared, x.element_bytes);
+    zt_tensor q_rotated = rotate(p, q, &turn);
+    zt_tensor k_rotated = rotate(p, k, &turn);
+    zt_release(p, &turn.cos);
+    zt_release(p, &turn.sin);
     zt_assign(p, &q, q_rotated);
     zt_assign(p, &k, k_rotated);
     zt_tensor y = {0};
@@ -272,7 +300,9 @@ static zt_tensor transform(zt_process *p, const llama *m, zt_storage ids)
     s->position_ids = zt_position_ids(p);
     s->mask = zt_causal_mask(p, embedded.element_bytes);
     zt_tensor hidden = zt_share(p, embedded);
-    rotary(p, m, hidden, s);
+    if (m->rotary != NULL) {
+        rotary(p, m, hidden, s);
+    }
     enum { KEPT = 4 };
     zt_storage kept[KEPT];
     keyword_arguments(p, s, kept);
@@ -297,7 +327,8 @@ static zt_output forward(zt_process *p, void *model, const zt_batch *batch)
     const llama *m = model;
     zt_tensor hidden = transform(p, m, batch->ids);
     zt_output out = {.logits = zt_call_dense(p, &m->head, hidden)};
-    out.loss = zt_causal_loss(p, out.logits);
+    out.loss = p->run->shifted_logits ? zt_shifted_causal_loss(p, &out.logits)
+                                      : zt_causal_loss(p, out.logits);
     zt_release(p, &hidden);
     return out;
 }

@@ -86,6 +86,8 @@ zt_tensor zt_causal_loss(zt_process *p, zt_tensor logits)
     enum { FLOAT_BYTES = 4 };
     const uint64_t batch = p->run->micro_batch;
     const uint64_t tokens = zt_tokens(p);
+    const char *what = zt_set_name(p, zt_name_loss);
+    zt_name(p, logits.storage, zt_name_loss);
     zt_tensor high = zt_to(p, logits, FLOAT_BYTES);
     zt_storage padded = zt_new(p, zl_mul(zl_add(tokens, batch), INT64_BYTES));
     zt_storage targets = batch == 1 ? zt_hold(p, padded) : zt_new(p, zl_mul(tokens, INT64_BYTES));
@@ -93,5 +95,28 @@ zt_tensor zt_causal_loss(zt_process *p, zt_tensor logits)
     zt_release(p, &high);
     zt_drop(p, &padded);
     zt_drop(p, &targets);
+    zt_set_name(p, what);
+    return loss;
+}
+
+/* logits = logits.float(); logits[..., :-1, :].contiguous() against labels[..., 1:].contiguous() in
+ * the forward of LlamaForCausalLM itself. With a batch of one both slices are contiguous already.
+ */
+zt_tensor zt_shifted_causal_loss(zt_process *p, zt_tensor *logits)
+{
+    enum { FLOAT_BYTES = 4 };
+    const uint64_t batch = p->run->micro_batch;
+    const uint64_t rows = zl_sub(zt_tokens(p), batch);
+    const char *what = zt_set_name(p, zt_name_loss);
+    zt_assign(p, logits, zt_to(p, *logits, FLOAT_BYTES));
+    zt_tensor shifted = zt_slice(p, *logits, zl_mul(rows, p->run->model.vocab));
+    if (batch > 1) {
+        zt_assign(p, &shifted, zt_contiguous(p, shifted));
+    }
+    zt_storage targets = zt_new(p, zl_mul(rows, INT64_BYTES));
+    zt_tensor loss = zt_cross_entropy(p, shifted, targets);
+    zt_release(p, &shifted);
+    zt_drop(p, &targets);
+    zt_set_name(p, what);
     return loss;
 }

@@ -5,9 +5,12 @@
 #include "zeroledger/torch.h"
 
 static const char *const architectures[ZL_HF_ARCH_COUNT] = {
-    [ZL_HF_BERT_MLM] = "BertForMaskedLM", [ZL_HF_BERT_PRETRAINING] = "BertForPreTraining",
-    [ZL_HF_BERT_PRELN] = "BertForPreTrainingPreLN", [ZL_HF_GPT2] = "GPT2LMHeadModel",
-    [ZL_HF_LLAMA] = "LlamaForCausalLM",   [ZL_HF_MIXTRAL] = "MixtralForCausalLM",
+    [ZL_HF_BERT_MLM] = "BertForMaskedLM",
+    [ZL_HF_BERT_PRETRAINING] = "BertForPreTraining",
+    [ZL_HF_BERT_PRELN] = "BertForPreTrainingPreLN",
+    [ZL_HF_GPT2] = "GPT2LMHeadModel",
+    [ZL_HF_LLAMA] = "LlamaForCausalLM",
+    [ZL_HF_MIXTRAL] = "MixtralForCausalLM",
 };
 
 static const char *const frameworks[ZL_TORCH_FRAMEWORK_COUNT] = {
@@ -54,6 +57,9 @@ const char *zl_torch_precision_name(zl_torch_precision precision)
     return precisions[precision];
 }
 
+/* Of the H200, on which all records were taken. */
+enum { MEASURED_CAPABILITY = 90 };
+
 /* How much of the run some row has: framework and release, stage, architecture, precision. */
 static int agreement(const row *r, const zl_torch_run *run)
 {
@@ -69,6 +75,18 @@ static int agreement(const row *r, const zl_torch_run *run)
         return 2;
     }
     return strcmp(r->precision, precisions[run->precision]) != 0 ? 3 : 4;
+}
+
+uint32_t zl_ds_measured_release(size_t index)
+{
+    uint32_t last = 0; /* rows are in order */
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].release > last && index-- == 0) {
+            return rows[i].release;
+        }
+        last = rows[i].release > last ? rows[i].release : last;
+    }
+    return 0;
 }
 
 bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size)
@@ -95,6 +113,10 @@ bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size)
                  architectures[run->model.arch], (unsigned)run->stage, precisions[run->precision]);
     } else if (run->activations > 0) {
         snprintf(why, size, "the activations are given");
+        return true;
+    } else if (run->capability != MEASURED_CAPABILITY) {
+        snprintf(why, size, "no GPU of compute capability %u.%u was measured", run->capability / 10,
+                 run->capability % 10);
         return true;
     }
     return most < 4;

@@ -113,6 +113,8 @@ zt_storage zt_position_ids(zt_process *p);
 zt_tensor zt_causal_mask(zt_process *p, uint32_t element_bytes);
 /* ForCausalLMLoss. */
 zt_tensor zt_causal_loss(zt_process *p, zt_tensor logits);
+/* What it was before transformers 4.46; *logits become those in fp32. */
+zt_tensor zt_shifted_causal_loss(zt_process *p, zt_tensor *logits);
 
 /* Memory for a forward's own bookkeeping, until its backward has run. */
 void *zt_tape_arena(zt_process *p, size_t count, size_t size);

@@ -44,6 +44,8 @@ static zt_tensor nll_loss(zt_process *p, zt_tensor log_probabilities, zt_storage
  * on an fp32 copy of its result. */
 zt_tensor zt_cross_entropy(zt_process *p, zt_tensor logits, zt_storage targets)
 {
+    const char *what = zt_set_name(p, zt_name_loss);
+    zt_name(p, logits.storage, zt_name_loss);
     zt_tensor rows = zt_view(p, logits);
     zt_tensor lsm = log_softmax(p, rows);
     zt_tensor high = zt_cast_high(p, lsm);
@@ -51,5 +53,6 @@ zt_tensor zt_cross_entropy(zt_process *p, zt_tensor logits, zt_storage targets)
     zt_release(p, &high);
     zt_release(p, &lsm);
     zt_release(p, &rows);
+    zt_set_name(p, what);
     return loss;
 }

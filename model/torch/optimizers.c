@@ -95,6 +95,7 @@ static void adam8bit_states(zt_process *p, zt_optimizer *o)
 
 static void make_states(zt_process *p, zt_optimizer *o)
 {
+    const char *what = zt_set_name(p, "optimizer states");
     switch (o->kind) {
     case ZL_TORCH_ADAMW_FUSED:
     case ZL_TORCH_ADAMW_FOREACH:
@@ -112,6 +113,7 @@ static void make_states(zt_process *p, zt_optimizer *o)
         zt_fail(p, ZL_E_BUG, "an optimizer without a kind");
     }
     o->has_states = true;
+    zt_set_name(p, what);
 }
 
 /* ---- temporaries ---- */

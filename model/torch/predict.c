@@ -110,6 +110,11 @@ static zl_status check_kinds(const zl_torch_run *run, zl_err *err)
     if (run->optimizer == ZL_TORCH_FROM_CONFIG && run->framework != ZL_TORCH_DEEPSPEED) {
         return zl_fail(err, ZL_E_USAGE, "only DeepSpeed takes the optimizer from its config");
     }
+    if ((run->shifted_logits || run->rotary_tables) && run->model.arch != ZL_HF_LLAMA &&
+        run->model.arch != ZL_HF_MIXTRAL) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "shifted logits and rotary tables are older code of Llama and Mixtral");
+    }
     if (run->attention == ZL_TORCH_FLASH && run->precision == ZL_TORCH_FP32) {
         return zl_fail(err, ZL_E_USAGE, "flash attention has no fp32: use sdpa or eager");
     }
@@ -138,8 +143,7 @@ static zl_status process_new(zt_process *p, zl_err *err)
     ZL_TRY(zt_alloc_conf_parse(p->run->alloc_conf, &options.conf, err));
     ZL_TRY(zt_allocator_new(&options, &p->allocator, err));
     p->engine = calloc(1, sizeof *p->engine);
-    p->marks->mark = calloc(ZL_MARKS_MAX, sizeof *p->marks->mark);
-    if (p->engine == NULL || p->marks->mark == NULL) {
+    if (p->engine == NULL) {
         return zl_fail(err, ZL_E_RESOURCE, "no memory for the walk of this run");
     }
     p->engine->err = err;
@@ -166,6 +170,15 @@ static void walk(zt_process *p)
     }
     p->marks->parameters = p->elements;
     p->marks->trainable = p->trainable;
+    for (uint32_t i = 0; i < p->param_count; i++) {
+        const uint64_t x = p->named[i]->trains ? zt_param_elements(p->named[i]) : 0;
+        p->marks->shards = zl_add(p->marks->shards, zl_ceil_div(x, p->run->ranks));
+        p->marks->row_shards = zl_add(
+            p->marks->row_shards,
+            x == 0 ? 0
+                   : zl_mul(zl_ceil_div(p->named[i]->rows, p->run->ranks), p->named[i]->columns));
+        p->marks->matrices = zl_add(p->marks->matrices, p->named[i]->dimensions > 1 ? x : 0);
+    }
 }
 
 /* zt_fail comes back here. */

@@ -9,7 +9,8 @@ typedef enum zt_happening {
     ZT_ALLOCATES,
     ZT_FREES,
     ZT_MARKS,
-    ZT_NAMES, /* a block in use gets a name: right after its allocation, or another one later */
+    ZT_RESETS, /* the peaks begin anew without a mark */
+    ZT_NAMES,  /* a block in use gets a name: right after its allocation, or another one later */
     ZT_HAPPENING_COUNT
 } zt_happening;
 
@@ -19,7 +20,9 @@ typedef struct zt_happened {
     uint64_t bytes; /* as asked for */
     uint32_t stream;
     bool any_order; /* of frees in a row: PyTorch walks a hash table of addresses */
-    const char *at; /* of a mark; of ZT_NAMES: the name, which lives for ever */
+    const char *at; /* of a mark; of ZT_NAMES and ZT_ALLOCATES: the name, which lives for ever */
+    uint64_t requested;    /* of the process, now */
+    const zt_stats *stats; /* now; of ZT_RESETS with the peaks that end here */
     int32_t step;
 } zt_happened;
 

@@ -185,8 +185,9 @@ static zl_status decide_batch(zl_run *run, zl_json file, const zl_ds_config *ds,
     }
     if (total == 0 || zl_prod(run->micro_batch, run->accumulation, run->ranks) != total) {
         return zl_fail(err, ZL_E_USAGE,
-                       "train_batch_size %" PRIu64 " of the ds_config.json is not micro-batch %"
-                       PRIu64 " x accumulation %" PRIu64 " x ranks %" PRIu64,
+                       "train_batch_size %" PRIu64
+                       " of the ds_config.json is not micro-batch %" PRIu64
+                       " x accumulation %" PRIu64 " x ranks %" PRIu64,
                        total, run->micro_batch, run->accumulation, run->ranks);
     }
     return ZL_OK;

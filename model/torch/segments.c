@@ -4,17 +4,6 @@
 
 #include "zeroledger/bytes.h"
 
-void zt_stat_raise(zt_stat *stat, uint64_t amount)
-{
-    stat->current = zl_add(stat->current, amount);
-    stat->peak = zl_max(stat->peak, stat->current);
-}
-
-void zt_stat_lower(zt_stat *stat, uint64_t amount)
-{
-    stat->current = zl_sub(stat->current, amount);
-}
-
 void zt_out_of_memory(zt_allocator *a)
 {
     if (a->failure.status == ZL_OK) {
@@ -22,35 +11,41 @@ void zt_out_of_memory(zt_allocator *a)
     }
 }
 
-static uint32_t *set_of(zt_allocator *a, const zt_span *s)
+static zt_bins *bins_of(const zt_allocator *a, const zt_span *s)
 {
-    zt_pool *pool = &a->pool[s->pool];
-    return s->state == ZT_SPAN_UNMAPPED ? &pool->unmapped[s->stream] : &pool->free[s->stream];
-}
-
-static void insert(zt_allocator *a, uint32_t id)
-{
-    zt_span *s = zt_span_at(a, id);
-    s->rank = s->state == ZT_SPAN_UNMAPPED ? 0 : s->size;
-    s->age = a->pool[s->pool].searches;
-    zt_set_insert(a->spans.at, set_of(a, s), id);
+    return &a->cached[s->stream]->free[s->pool];
 }
 
 void zt_free_insert(zt_allocator *a, uint32_t id)
 {
-    zt_span_at(a, id)->state = ZT_SPAN_FREE;
-    insert(a, id);
-}
-
-static void unmapped_insert(zt_allocator *a, uint32_t id)
-{
-    zt_span_at(a, id)->state = ZT_SPAN_UNMAPPED;
-    insert(a, id);
+    zt_span *s = zt_span_at(a, id);
+    s->state = ZT_SPAN_FREE;
+    s->rank = s->size;
+    s->age = a->searches[s->pool];
+    zt_bins_insert(a->spans.at, bins_of(a, s), id);
 }
 
 void zt_free_remove(zt_allocator *a, uint32_t id)
 {
-    zt_set_remove(a->spans.at, set_of(a, zt_span_at(a, id)), id);
+    zt_bins_remove(a->spans.at, bins_of(a, zt_span_at(a, id)), id);
+}
+
+static uint32_t *unmapped_of(const zt_allocator *a, const zt_span *s)
+{
+    return &a->cached[s->stream]->unmapped[s->pool];
+}
+
+static void unmapped_insert(zt_allocator *a, uint32_t id)
+{
+    zt_span *s = zt_span_at(a, id);
+    s->state = ZT_SPAN_UNMAPPED;
+    s->rank = 0;
+    zt_set_insert(a->spans.at, unmapped_of(a, s), id);
+}
+
+static void unmapped_remove(zt_allocator *a, uint32_t id)
+{
+    zt_set_remove(a->spans.at, unmapped_of(a, zt_span_at(a, id)), id);
 }
 
 uint64_t zt_absorb(zt_allocator *a, uint32_t id, uint32_t neighbour)
@@ -61,7 +56,11 @@ uint64_t zt_absorb(zt_allocator *a, uint32_t id, uint32_t neighbour)
         return 0;
     }
     const uint64_t gained = n->size;
-    zt_free_remove(a, neighbour);
+    if (n->state == ZT_SPAN_UNMAPPED) {
+        unmapped_remove(a, neighbour);
+    } else {
+        zt_free_remove(a, neighbour);
+    }
     if (s->prev == neighbour) {
         s->address = n->address;
         s->prev = n->prev;
@@ -169,7 +168,7 @@ static bool map(zt_allocator *a, uint32_t id, uint64_t size)
     if (!device_has(a, mapped)) {
         return false;
     }
-    zt_free_remove(a, id);
+    unmapped_remove(a, id);
     if (!tell(a, ZT_SEGMENT_MAP, s, mapped)) {
         unmapped_insert(a, id);
         return false;
@@ -210,7 +209,7 @@ static bool has_room(const zt_allocator *a, uint32_t id, uint64_t size)
 /* The lowest place of the stream where free and unmapped spans add up to the size; 0: none. */
 static uint32_t find_room(const zt_allocator *a, const zt_request *request)
 {
-    const uint32_t root = a->pool[request->pool].unmapped[request->stream];
+    const uint32_t root = a->cached[request->stream]->unmapped[request->pool];
     uint32_t id = zt_set_lower_bound(a->spans.at, root, 0, 0);
     for (; id != 0; id = zt_set_next(a->spans.at, root, id)) {
         const uint32_t below = zt_span_at(a, id)->prev;
@@ -238,7 +237,7 @@ static uint32_t range_new(zt_allocator *a, const zt_request *request)
 
 static void drop_range(zt_allocator *a, uint32_t id)
 {
-    zt_free_remove(a, id);
+    unmapped_remove(a, id);
     zt_spans_give(&a->spans, id);
 }
 
@@ -343,13 +342,13 @@ static void unmap(zt_allocator *a, uint32_t id)
 
 static uint32_t pool_first(const zt_allocator *a, zt_pool_name pool, uint32_t stream)
 {
-    return zt_set_lower_bound(a->spans.at, a->pool[pool].free[stream], 0, 0);
+    const zt_cached *cached = a->cached[stream];
+    return cached == NULL ? 0 : zt_bins_lower_bound(a->spans.at, &cached->free[pool], 0);
 }
 
 static uint32_t pool_next(const zt_allocator *a, uint32_t id)
 {
-    const zt_span *s = zt_span_at(a, id);
-    return zt_set_next(a->spans.at, a->pool[s->pool].free[s->stream], id);
+    return zt_bins_next(a->spans.at, bins_of(a, zt_span_at(a, id)), id);
 }
 
 static void release_stream(zt_allocator *a, zt_pool_name pool, uint32_t stream)
@@ -394,25 +393,25 @@ bool zt_segments_release_oversize(zt_allocator *a, const zt_request *request)
         return false;
     }
     const uint64_t wanted = zl_max(request->size, a->conf.max_split_size);
-    const uint32_t *root = &a->pool[request->pool].free[request->stream];
-    const uint32_t enough = zt_set_lower_bound(a->spans.at, *root, wanted, 0);
+    const zt_bins *bins = &a->cached[request->stream]->free[request->pool];
+    const uint32_t enough = zt_bins_lower_bound(a->spans.at, bins, wanted);
     if (enough != 0) {
         segment_free(a, enough);
         return true;
     }
     uint64_t released = 0;
-    uint32_t id = zt_set_last(a->spans.at, *root);
+    uint32_t id = zt_bins_last(a->spans.at, bins);
     while (id != 0 && released < wanted && zt_span_at(a, id)->size >= a->conf.max_split_size) {
         released = zl_add(released, zt_span_at(a, id)->size);
         segment_free(a, id);
-        id = zt_set_last(a->spans.at, *root);
+        id = zt_bins_last(a->spans.at, bins);
     }
     return released >= wanted;
 }
 
 static uint64_t age_of(const zt_allocator *a, const zt_span *s)
 {
-    return zl_sub(a->pool[s->pool].searches, s->age);
+    return zl_sub(a->searches[s->pool], s->age);
 }
 
 /* Whole free segments of the large pool, and the sum of their ages. */

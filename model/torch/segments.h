@@ -5,6 +5,7 @@
 
 #include "torch/caching_allocator.h"
 #include "torch/spans.h"
+#include "zeroledger/bytes.h"
 
 /* Sizes of c10/cuda/CUDACachingAllocator.cpp; newer trees keep them in c10/core/AllocatorConfig.h.
  */
@@ -16,11 +17,11 @@ static const uint64_t zt_large_granularity = 2097152; /* kRoundLarge: of those s
 
 typedef enum zt_pool_name { ZT_POOL_SMALL, ZT_POOL_LARGE, ZT_POOL_COUNT } zt_pool_name;
 
-typedef struct zt_pool {
-    uint32_t free[ZT_STREAMS_MAX];     /* sets, one per stream */
-    uint32_t unmapped[ZT_STREAMS_MAX]; /* sets, of expandable segments */
-    uint64_t searches;                 /* counted only if garbage is collected */
-} zt_pool;
+/* What one stream may take without asking the driver for memory. */
+typedef struct zt_cached {
+    zt_bins free[ZT_POOL_COUNT];      /* by size */
+    uint32_t unmapped[ZT_POOL_COUNT]; /* sets, of expandable segments */
+} zt_cached;
 
 /* The rest of a slot above its segment, under ZT_DESCENDING. */
 typedef struct zt_rest {
@@ -43,9 +44,10 @@ struct zt_allocator {
     uint32_t rest_count;
     uint32_t rest_capacity;
     zt_spans spans;
-    zt_pool pool[ZT_POOL_COUNT];
-    uint32_t streams;  /* largest seen + 1 */
-    uint32_t *waiting; /* spans in ZT_SPAN_WAITING, oldest first */
+    zt_cached *cached[ZT_STREAMS_MAX]; /* NULL: the stream was not seen yet */
+    uint32_t streams;                  /* largest seen + 1 */
+    uint64_t searches[ZT_POOL_COUNT];  /* counted only if garbage is collected */
+    uint32_t *waiting;                 /* spans in ZT_SPAN_WAITING, oldest first */
     uint32_t waiting_count;
     uint32_t waiting_capacity;
     uint32_t allocations;
@@ -66,8 +68,16 @@ static inline zt_span *zt_span_at(const zt_allocator *a, uint32_t id)
     return &a->spans.at[id];
 }
 
-void zt_stat_raise(zt_stat *stat, uint64_t amount);
-void zt_stat_lower(zt_stat *stat, uint64_t amount);
+static inline void zt_stat_raise(zt_stat *stat, uint64_t amount)
+{
+    stat->current = zl_add(stat->current, amount);
+    stat->peak = zl_max(stat->peak, stat->current);
+}
+
+static inline void zt_stat_lower(zt_stat *stat, uint64_t amount)
+{
+    stat->current = zl_sub(stat->current, amount);
+}
 
 void zt_out_of_memory(zt_allocator *a);
 

@@ -18,6 +18,7 @@ void zt_batches_new(zt_process *p, zt_batch *batch, size_t count)
     const uint64_t ids = zl_mul(zt_tokens(p), INT64_BYTES);
     for (size_t i = 0; i < count; i++) {
         batch[i] = (zt_batch){.ids = zt_new(p, ids)};
+        zt_name(p, batch[i].ids, "token ids");
     }
     zt_storage labels =
         has_next_sentence(p) ? zt_new(p, zl_mul(p->run->micro_batch, INT64_BYTES)) : ZT_NO_STORAGE;
@@ -58,11 +59,13 @@ const zt_architecture *zt_architecture_of(const zl_hf_config *model)
 
 zt_output zt_forward(zt_process *p, const zt_batch *batch)
 {
+    const char *what = zt_set_name(p, "activations and temporaries of forward");
     zt_autocast_begin(p);
     zt_enter(p, p->root, NULL, 0);
     zt_output out = p->architecture->forward(p, p->model, batch);
     zt_tensor output[] = {out.loss, out.logits, out.second_logits};
     zt_leave(p, p->root, output, has_next_sentence(p) ? 3 : 2);
+    zt_set_name(p, what);
     return (zt_output){output[0], output[1], output[2]};
 }
 
@@ -130,11 +133,13 @@ void zt_train_step(zt_process *p, int32_t step)
     for (uint64_t micro = 0; micro < count; micro++) {
         micro_step(p, step, &batch[micro], micro);
     }
+    const char *what = zt_set_name(p, "temporaries of the step");
     if (f->step != NULL) {
         f->step(p);
     } else {
         zt_optimizer_step(p, p->optimizer);
     }
+    zt_set_name(p, what);
     zt_mark(p, step, "after_step");
     if (f->zero_grad != NULL) {
         f->zero_grad(p);

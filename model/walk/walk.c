@@ -340,11 +340,18 @@ static void check_nothing_left(zl_walk_state *w)
     }
 }
 
-/* The micro-step that follows: the last one, if those between would only repeat the one before. */
-static uint64_t next_micro_step(const zl_walk_state *w, uint64_t micro, uint64_t last)
+/* The micro-step that follows; whole rounds that would only repeat what was are left out. */
+static uint64_t next_micro_step(zl_walk_state *w, uint64_t micro, uint64_t last)
 {
-    const bool repeats = w->watch != NULL && w->watch->repeats(w->watch->context) && w->later;
-    return repeats && micro < last ? last : micro + 1;
+    const uint64_t round = w->watch != NULL ? w->watch->round(w->watch->context) : 0;
+    if (round > 0 && micro < last) {
+        return last - (last - micro - 1) % round;
+    }
+    if (w->status == ZL_OK && micro < last && zl_prod(w->layers, micro) > zl_walk_most_blocks) {
+        w->status = zl_fail(w->err, ZL_E_UNMODELLED,
+                            "after %" PRIu64 " micro-steps memory never looks as it did", micro);
+    }
+    return w->status == ZL_OK ? micro + 1 : last + 1;
 }
 
 static void optimizer_step(zl_walk_state *w)

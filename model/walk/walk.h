@@ -44,10 +44,10 @@ typedef struct zl_walk_watch {
     void (*drop)(void *context, zl_buf buf, uint64_t owner, uint64_t granted);
     void (*enter)(void *context, zl_phase phase);
     void (*leave)(void *context, zl_phase phase);
-    /* Asked at the end of every micro-step: whether memory looks as at the end of the one before.
-     * From there on a later micro-step can only repeat itself, and the walk goes on with the last.
-     */
-    bool (*repeats)(void *context);
+    /* Asked at the end of every micro-step: how many micro-steps of this optimizer step ago memory
+     * looked the same; 0: it never did. Later ones go around in that circle, and the walk leaves
+     * out as many whole rounds as there are. */
+    uint64_t (*round)(void *context);
     void *context; /* borrowed */
 } zl_walk_watch;
 

@@ -6,9 +6,8 @@
 
 #include "zeroledger/bytes.h"
 
+const uint64_t zl_walk_most_blocks = 1000000;
 static const uint64_t granule = 256; /* docs/schedule.md, section 6 */
-static const uint64_t most_blocks =
-    1000000; /* visited one by one: beyond this the walk never ends */
 
 static void set_shapes(zl_walk_state *w, const zl_run *run)
 {
@@ -57,10 +56,10 @@ zl_status zl_walk_state_init(zl_walk_state *w, const zl_run *run, const zl_walk_
     w->ledger = ledger;
     set_shapes(w, run);
     set_options(w, run);
-    if (zl_prod(w->layers, run->accumulation) > most_blocks) {
+    if (watch == NULL && zl_prod(w->layers, run->accumulation) > zl_walk_most_blocks) {
         return zl_fail(err, ZL_E_UNMODELLED,
                        "layers times accumulation must be at most %" PRIu64 " for the walk",
-                       most_blocks);
+                       zl_walk_most_blocks);
     }
     w->head_unit = w->layers + 1;
     w->owners = w->layers + 2;

@@ -81,6 +81,9 @@ typedef struct zl_walk_state {
     zl_phase phase;
 } zl_walk_state;
 
+/* Blocks are visited one by one, in every micro-step: with more than this the walk never ends. */
+extern const uint64_t zl_walk_most_blocks;
+
 /* Letters, sizes and an empty table; watch may be NULL. The caller releases w, also after a
  * failure. */
 ZL_NODISCARD zl_status zl_walk_state_init(zl_walk_state *w, const zl_run *run,

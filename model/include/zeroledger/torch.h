@@ -175,6 +175,10 @@ typedef struct zl_torch_run {
     zl_torch_optimizer optimizer;
     bool checkpointing;    /* every layer recomputed, non-reentrant */
     bool drop_logits;      /* the caller drops the model's output before backward */
+    bool shifted_logits;   /* Llama, Mixtral before transformers 4.46: the loss sees a contiguous
+                              copy of the fp32 logits, without the last position */
+    bool rotary_tables;    /* before about 4.40: every layer keeps cos and sin of all positions */
+    bool no_prefetch;      /* FSDP1 with backward_prefetch=None, accelerate's default */
     bool bucket_view;      /* DDP gradient_as_bucket_view */
     double bucket_cap_mb;  /* DDP; 0: left at None */
     uint64_t lora_rank;    /* 0: none */
@@ -205,6 +209,8 @@ ZL_API const char *zl_torch_precision_name(zl_torch_precision precision);
 /* Whether no record of the project measured this framework, release, stage, architecture and
  * precision: then a prediction is predicted only, and `why` says what of it was not measured. */
 ZL_API bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size);
+/* The releases of DeepSpeed that were measured, the oldest first; 0 past the end. */
+ZL_API uint32_t zl_ds_measured_release(size_t index);
 
 /* A checked run description of a framework other than native as a setup of PyTorch: reads its
  * config.json and ds_config.json. Fills in what these decide in the run too (stage, precision,
@@ -231,7 +237,10 @@ typedef struct zl_marks {
     zl_mark *mark; /* owned; zl_marks_clear() */
     size_t count;
     uint64_t parameters, trainable; /* elements, tied ones once */
-    char optimizer_class[48];       /* DeepSpeed: what wraps the optimizer */
+    uint64_t shards;     /* elements of what trains, every tensor cut in `ranks` and rounded up */
+    uint64_t row_shards; /* the same, cut along the first dimension */
+    uint64_t matrices;   /* elements of what trains and is no vector */
+    char optimizer_class[48]; /* DeepSpeed: what wraps the optimizer */
 } zl_marks;
 
 /* One rank's walk. ZL_E_UNMODELLED names what is outside; ZL_E_USAGE an impossible setup. */
@@ -241,27 +250,30 @@ ZL_API void zl_marks_clear(zl_marks *marks);
 
 /* ---- what the bytes are ---- */
 
-typedef enum zl_term_kind {
-#define ZL_TERM(id, name, text) ZL_TERM_##id,
-#include "zeroledger/terms.def"
-#undef ZL_TERM
-    ZL_TERM_COUNT
-} zl_term_kind;
+enum { ZL_TERMS_MAX = 64 };
 
-ZL_API const char *zl_term_name(zl_term_kind kind); /* "grad.fp32" */
-ZL_API const char *zl_term_text(zl_term_kind kind);
+/* Requested bytes by what they are. */
+typedef struct zl_named_bytes {
+    const char *name; /* "fp32 masters"; static storage */
+    uint64_t bytes;
+} zl_named_bytes;
 
-/* A mark, and requested bytes by what they are: they add up to the mark's exactly. */
+typedef struct zl_alive {
+    zl_named_bytes term[ZL_TERMS_MAX]; /* the largest first */
+    size_t count;
+} zl_alive;
+
+/* A mark and what was alive: the terms add up to its requested bytes exactly. */
 typedef struct zl_moment {
     zl_mark mark;
-    uint64_t at_peak[ZL_TERM_COUNT]; /* at the first instant of the largest peak since the last one */
-    uint64_t at_mark[ZL_TERM_COUNT];
+    zl_alive peak; /* at the first instant of the largest amount since the mark before */
+    zl_alive here; /* at the mark */
 } zl_moment;
 
 typedef struct zl_moments {
     zl_moment *moment; /* owned; zl_moments_clear() */
     size_t count;
-    uint64_t parameters, trainable;
+    uint64_t parameters, trainable, shards, row_shards, matrices;
     char optimizer_class[48];
 } zl_moments;
 

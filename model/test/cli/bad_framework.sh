@@ -1,1 +1,1 @@
-zl predict --model gpt2 --framework deepspeed
+zl predict --model gpt2 --framework deepsped

@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 bad=0
-same=(run ledger terms fit replay list trace)  # the same everywhere
+same=(run ledger terms marks moments fit replay list trace)  # the same everywhere
 mine=(train verdict bench)        # with a date, a speed
 read=(cases mutants checkpoint)   # by hand, or of a run that is not repeated here
 
@@ -20,6 +20,8 @@ check() { # check NAME FILE...
 small=(--model gpt2-tiny --seq 16)
 "$zl" predict "${small[@]}" --stage 3 --ranks 4 --save-run run.json --format json --out ledger.json
 "$zl" explain "${small[@]}" --stage 3 --ranks 4 --phase backward --format json --out terms.json
+"$zl" predict --model gpt2-tiny --framework fsdp2 --ranks 4 --format json --out marks.json
+"$zl" explain --model gpt2-tiny --framework deepspeed@0.14.5 --stage 3 --ranks 4 --format json --out moments.json
 "$zl" fit "${small[@]}" --gpu v100-16g --headroom 5% --format json --out fit.json
 "$zl" replay "$2/model/test/cli/replay.trace.json" --format json --out replay.json
 "$zl" list phases --format json --out list.json
@@ -67,6 +69,14 @@ for model in bert-large-pretraining llama-3-8b; do
   "$zl" explain --model $model --ranks 8 --stage 2 --accumulation 2 --format json --out $model.terms.json
   check terms $model.terms.json
 done
+printf '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true}}' >ds.json
+"$zl" predict --model bert-tiny --deepspeed-config ds.json --ranks 2 --save-run foreign.json --format json --out offload.json
+"$zl" predict --model llama-tiny --framework single --dropout 0.1 --lora 4:q_proj --save-run lora.json >/dev/null
+"$zl" explain --model bert-tiny --framework single --at end --visit cold --format json --out single.json
+[ "${ZL_BLESS-}" != 1 ] || cp foreign.json "$schema/examples/framework-run.json"
+check marks offload.json
+check moments single.json
+check framework-run foreign.json lora.json "$schema/examples/framework-run.json"
 "$train" "${small[@]}" --steps 1 --format json >stdout.json 2>/dev/null
 check train stdout.json
 "$train" "${small[@]}" --steps 2 --stage 3 --profile profile.json --format json >profiled.json 2>/dev/null

@@ -1,0 +1,1 @@
+zl explain --model gpt2 --framework ddp --phase publish

@@ -1,0 +1,1 @@
+zl predict --model bing-bert-large --framework deepspeed
