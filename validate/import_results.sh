@@ -5,7 +5,7 @@
 #
 # Takes one results.tar.gz or several of one commit and one kind of machine; where two have the same run, the later one
 # counts, and so with rows of speed. For each training run: train.json and the ledger of every rank. Of the modes: conform.json, sanitizer.json, speed.json,
-# reference*.json, kernels.txt, trace/, and runs.txt, the verdict of every run, also of those that did not do what they should. Ends
+# reference*.json, kernels.txt, nccl.json, trace/ and trace-RUN/, and runs.txt, the verdict of every run, also of those that did not do what they should. Ends
 # with the number of runs and of bad ones; exit 1 if there are bad ones, which are kept like the others, 3 if the files do
 # not belong together. The folder must not exist yet.
 set -euo pipefail
@@ -56,8 +56,18 @@ import() { # import FOLDER: an unpacked results.tar.gz
   [ ! -f "$from/kernels/kernels.txt" ] || cp "$from/kernels/kernels.txt" "$into"
   [ ! -f "$from/reference/committed.json" ] || cp "$from/reference/committed.json" "$into/reference.json"
   [ ! -f "$from/reference/here.json" ] || cp "$from/reference/here.json" "$into/reference-here.json"
+  [ ! -f "$from/nccl/nccl.json" ] || cp "$from/nccl/nccl.json" "$into"
+  [ ! -f "$from/nccl/nccl-trace.json" ] || cp "$from/nccl/nccl-trace.json" "$into"
+  for run in "$from"/trace/*.run/; do # a ledger and the trace of the same run, side by side
+    name=$(basename "$run" .run)
+    [ -f "$run/train.json" ] && [ -f "$from/trace/$name.json" ] || continue
+    rm -rf "${into:?}/trace-$name"
+    mkdir "$into/trace-$name"
+    cp "$run"/train.json "$run"/ledger.rank*.json "$into/trace-$name"
+    cp "$from/trace/$name.json" "$into/trace-$name/trace.json"
+  done
   for name in "$from"/trace/{*.json,trace.txt}; do # timelines are to be looked at, not kept
-    [ -f "$name" ] && [[ $name != *.timeline.json ]] || continue
+    [ -f "$name" ] && [[ $name != *.timeline.json ]] && [ ! -d "${name%.json}.run" ] || continue
     mkdir -p "$into/trace"
     cp "$name" "$into/trace"
   done

@@ -24,6 +24,8 @@ static const struct row {
     {"run mutants", "train", "PROGRAM",
      "the trainer; by default $ZL_TRAIN, or zl-train beside this program"},
     {"run mutants", "out", "DIR", "folder for results; by default zl-validate-out"},
+    {"calibrate", "out", "FILE",
+     "the constants, for model/data/hardware; by default to the standard output"},
     {"run mutants", "timeout", "SECONDS", "what one case may take; by default 600, 0 is no limit"},
     {"compare", "skip-work", NULL, "leave out the kind work, which two backends need not share"},
     {"records", "format", "FORMAT", "table (default), json or md, which is docs/accuracy.md"},
@@ -131,7 +133,9 @@ void zv_args_parse(const zv_command *command, int argc, char **argv, zv_settings
         (struct argp_option){.name = "help", .key = 'h', .doc = "this text", .group = -1};
     options[n] = (struct argp_option){.name = "usage", .key = KEY_USAGE, .flags = OPTION_HIDDEN};
     snprintf(doc, sizeof doc, "%s\v%s", command->text, command->more);
-    *out = (zv_settings){.out = "zl-validate-out", .format = "table", .limit = 600};
+    *out = (zv_settings){.out = command->out != NULL ? command->out : "zl-validate-out",
+                         .format = "table",
+                         .limit = 600};
     grammar g = {.command = command, .settings = out};
     const struct argp argp = {
         .options = options, .parser = take, .args_doc = command->operand, .doc = doc};

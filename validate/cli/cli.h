@@ -36,6 +36,7 @@ typedef struct zv_command {
     const char *operand; /* names of the operands, or NULL */
     unsigned operands;   /* how many there must be */
     bool more_operands;  /* or more */
+    const char *out;     /* what --out is by default; NULL: zl-validate-out */
     zl_status (*main)(const zv_settings *settings, zl_err *err);
 } zv_command;
 
@@ -56,9 +57,12 @@ zl_status zv_cmd_run(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_report(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_compare(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_recheck(const zv_settings *settings, zl_err *err);
+zl_status zv_cmd_field(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_peers(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_records(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_mutants(const zv_settings *settings, zl_err *err);
+zl_status zv_cmd_calibrate(const zv_settings *settings, zl_err *err);
+zl_status zv_cmd_nccl(const zv_settings *settings, zl_err *err);
 zl_status zv_cmd_trace(const zv_settings *settings, zl_err *err);
 
 #endif

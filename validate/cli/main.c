@@ -15,8 +15,12 @@ static const zv_command commands[] = {
          "are kept: after an interruption the same command goes on from there.",
      .main = zv_cmd_run},
     {.name = "compare",
-     .text = "Compares a predicted and a measured ledger, exactly.",
-     .more = "Exit 0 if every figure is equal, else 1 and the first difference is named.",
+     .text = "Compares a predicted and a measured ledger, exactly, and the device where it was "
+             "measured.",
+     .more =
+         "Exit 0 if every figure is equal, else 1 and the first difference is named. For a "
+         "ledger of the cuda backend the arena, the owners of trace.json and the device total of "
+         "train.json beside it are judged too, each on a line of its own.",
      .operand = "PREDICTED.json MEASURED.json",
      .operands = 2,
      .main = zv_cmd_compare},
@@ -49,12 +53,38 @@ static const zv_command commands[] = {
      .operands = 1,
      .more_operands = true,
      .main = zv_cmd_peers},
+    {.name = "field",
+     .text = "Shows figures that people published about their own runs beside our answers.",
+     .more = "Writes docs/field-cases.md. CASES has the publications, SETUPS how the library is "
+             "asked and how near an answer has to be. Exit 1 if one is not, and it is named.",
+     .operand = "CASES.json SETUPS.json",
+     .operands = 2,
+     .main = zv_cmd_field},
     {.name = "mutants",
      .text = "Runs a trainer with deliberate faults, each of which must be caught.",
      .more =
          "PROGRAM obeys ZR_FAULT=name. Ends with the line `N mutants, M escaped`; exit 0 if none "
          "escaped, else 1.",
      .main = zv_cmd_mutants},
+    {.name = "calibrate",
+     .text =
+         "Fits what is outside the arena of measured runs: constants of one GPU, driver and CUDA.",
+     .more = "Reads train.json, ledgers and nccl.json below each folder; runs that calibrate and "
+             "runs that judge are disjoint. A file in model/data/hardware is built into zl. Exit 1 "
+             "if a run that judges is outside 1 % or 32 MiB.",
+     .operand = "DIR...",
+     .operands = 1,
+     .more_operands = true,
+     .out = "-",
+     .main = zv_cmd_calibrate},
+    {.name = "nccl",
+     .text = "Compares what NCCL took on several GPUs with its closed form.",
+     .more = "NCCL.json is what nccl_memory wrote (gpu.sh nccl), TRACE.json the same under zl "
+             "trace. Exit 1 if a communicator differs.",
+     .operand = "NCCL.json [TRACE.json]",
+     .operands = 1,
+     .more_operands = true,
+     .main = zv_cmd_nccl},
     {.name = "trace",
      .text = "Compares the arena of a ledger with what zl trace saw the trainer ask for.",
      .more = "Exit 0 if the two are equal to the byte and nothing went past the allocator, else 1.",

@@ -142,9 +142,9 @@ static uint64_t largest_granted(const zl_ledger *ledger)
 }
 
 /* Modules are code, which the driver loads; everything else is memory that was asked for. */
-static bool asked_for(const char *call)
+bool zv_owner_asked(const zv_owner *row)
 {
-    return strncmp(call, "cuMem", 5) == 0 || strncmp(call, "cuArray", 7) == 0;
+    return strncmp(row->call, "cuMem", 5) == 0 || strncmp(row->call, "cuArray", 7) == 0;
 }
 
 zl_status zv_trace_judge(const zl_ledger *ledger, const zv_trace *trace, zv_trace_verdict *out,
@@ -159,7 +159,7 @@ zl_status zv_trace_judge(const zl_ledger *ledger, const zv_trace *trace, zv_trac
         const zv_owner *const row = &trace->row[i];
         if (strcmp(row->owner, trainer) == 0 && strcmp(row->call, physical) == 0) {
             v.traced = zl_add(v.traced, row->peak);
-        } else if (strcmp(row->owner, trainer) == 0 && asked_for(row->call)) {
+        } else if (strcmp(row->owner, trainer) == 0 && zv_owner_asked(row)) {
             v.past = zl_add(v.past, row->peak);
         }
     }

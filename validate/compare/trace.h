@@ -24,6 +24,9 @@ typedef struct zv_owner {
     uint64_t at_peak; /* bytes, when the device's traced memory was at its peak */
 } zv_owner;
 
+/* Whether the bytes of a row are memory that was asked for, not code that the driver loaded. */
+bool zv_owner_asked(const zv_owner *row);
+
 /* One process on its device. */
 typedef struct zv_trace {
     uint64_t pid;

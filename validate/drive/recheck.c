@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compare/nccl.h"
 #include "drive/files.h"
+#include "zeroledger/bytes.h"
 #include "zeroledger/json.h"
 #include "zeroledger/predict.h"
 
@@ -33,9 +35,61 @@ static void count_case(recheck *r, const char *path, const zl_run *run, bool dif
     }
 }
 
+static void count_pair(zv_rung_count *count, const zv_pair *pair)
+{
+    switch (pair->rung) {
+    case ZV_RUNG_ABSENT:
+        break;
+    case ZV_RUNG_UNKNOWN:
+        count->unknown++;
+        break;
+    case ZV_RUNG_DIFFERS:
+        count->differ++;
+        /* fall through */
+    case ZV_RUNG_AGREES:
+        count->judged++;
+        count->largest = zl_max(count->largest, pair->predicted > pair->measured
+                                                    ? pair->predicted - pair->measured
+                                                    : pair->measured - pair->predicted);
+        break;
+    }
+}
+
+static void count_device(zv_recheck_result *result, const zv_device_verdict *v)
+{
+    count_pair(&result->arena, &v->arena);
+    count_pair(&result->owner, &v->trainer);
+    count_pair(&result->owner, &v->nccl);
+    count_pair(&result->owner, &v->blas);
+    count_pair(&result->total, &v->total);
+}
+
+/* A case of its own: no run is described beside it. */
+static zl_status check_nccl(recheck *r, const char *path, zl_err *err)
+{
+    static zv_nccl nccl;
+    zl_nccl usual;
+    size_t differ = 0;
+    ZL_TRY(zv_nccl_load(path, &nccl, err));
+    ZL_TRY(zv_nccl_usual(&nccl, &usual, err));
+    for (size_t i = 0; i < nccl.rows; i++) {
+        const zv_nccl_verdict v = zv_nccl_judge(&nccl.row[i], nccl.ranks, &usual);
+        const zv_pair pair = {!v.judged            ? ZV_RUNG_ABSENT
+                              : zv_nccl_agrees(&v) ? ZV_RUNG_AGREES
+                                                   : ZV_RUNG_DIFFERS,
+                              v.predicted, v.measured, 0};
+        count_pair(&r->result.nccl, &pair);
+        differ += zv_nccl_agrees(&v) ? 0 : 1;
+    }
+    r->result.cases++;
+    r->result.differ += differ > 0 ? 1 : 0;
+    return ZL_OK;
+}
+
 static zl_status check_ledger(recheck *r, const char *path, const zl_ledger *measured, zl_err *err)
 {
     zv_diff diff;
+    zv_device_verdict device = {.arena.rung = ZV_RUNG_ABSENT};
     zl_ledger *const predicted = zl_ledger_new();
     if (predicted == NULL) {
         return zl_fail(err, ZL_E_RESOURCE, "no memory for a predicted ledger");
@@ -44,15 +98,20 @@ static zl_status check_ledger(recheck *r, const char *path, const zl_ledger *mea
     if (status == ZL_OK) {
         status = zv_diff_ledgers(predicted, measured, false, &diff, err);
     }
+    if (status == ZL_OK) {
+        status = zv_device_judge(path, measured, NULL, &device, err);
+    }
     zl_ledger_free(predicted);
     if (status != ZL_OK) {
         zl_fail_at(err, path);
         return status;
     }
-    count_case(r, path, &measured->run, diff.first.found);
+    count_case(r, path, &measured->run, diff.first.found || !zv_device_agrees(&device));
+    count_device(&r->result, &device);
     r->result.ledgers++;
+    r->result.unequal += diff.first.found ? 1 : 0;
     if (r->report != NULL) {
-        r->report(r->context, path, &diff);
+        r->report(r->context, path, &diff, &device);
     }
     return ZL_OK;
 }
@@ -79,6 +138,10 @@ static bool is_ledger(const char *path)
 static zl_status visit(void *context, const char *path, zl_err *err)
 {
     zl_ledger *ledger;
+    const char *const slash = strrchr(path, '/');
+    if (strcmp(slash == NULL ? path : slash + 1, "nccl.json") == 0) {
+        return check_nccl(context, path, err);
+    }
     if (!is_ledger(path)) {
         return ZL_OK;
     }

@@ -1,6 +1,7 @@
 #include "fit/stats.h"
 
 #include <gsl/gsl_fit.h>
+#include <gsl/gsl_multifit.h>
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
@@ -25,6 +26,63 @@ bool zv_fit_line(const double *predicted, const double *measured, size_t n, zv_f
     }
     *out = fit;
     return true;
+}
+
+/* The fit itself, with what GSL needs. */
+typedef struct workspace {
+    gsl_multifit_linear_workspace *own;
+    gsl_matrix *covariance;
+    gsl_vector *coefficient;
+    gsl_vector *residual;
+} workspace;
+
+static bool solve(const workspace *w, const double *term, const double *measured, zv_linear *out)
+{
+    const size_t n = w->residual->size;
+    const size_t terms = w->coefficient->size;
+    const gsl_matrix_const_view x = gsl_matrix_const_view_array(term, n, terms);
+    const gsl_vector_const_view y = gsl_vector_const_view_array(measured, n);
+    double squares = 0;
+    if (gsl_multifit_linear(&x.matrix, &y.vector, w->coefficient, w->covariance, &squares,
+                            w->own) != 0 ||
+        gsl_multifit_linear_rank(1e-9, w->own) < terms ||
+        gsl_multifit_linear_residuals(&x.matrix, &y.vector, w->coefficient, w->residual) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        out->largest_residual = fmax(out->largest_residual, fabs(gsl_vector_get(w->residual, i)));
+    }
+    out->deviation = n > terms ? sqrt(squares / (double)(n - terms)) : 0;
+    for (size_t k = 0; k < terms; k++) {
+        out->coefficient[k] = gsl_vector_get(w->coefficient, k);
+        out->error[k] = n > terms ? sqrt(gsl_matrix_get(w->covariance, k, k)) : 0;
+    }
+    return true;
+}
+
+bool zv_fit_linear(const double *term, size_t terms, const double *measured, size_t n,
+                   zv_linear *out)
+{
+    zv_linear fit = {.deviation = 0};
+    if (terms == 0 || terms > ZV_TERMS_MAX || n < terms) {
+        return false;
+    }
+    workspace w = {
+        .own = gsl_multifit_linear_alloc(n, terms),
+        .covariance = gsl_matrix_alloc(terms, terms),
+        .coefficient = gsl_vector_alloc(terms),
+        .residual = gsl_vector_alloc(n),
+    };
+    const bool solved = w.own != NULL && w.covariance != NULL && w.coefficient != NULL &&
+                        w.residual != NULL && solve(&w, term, measured, &fit);
+    gsl_vector_free(w.residual);
+    gsl_vector_free(w.coefficient);
+    gsl_matrix_free(w.covariance);
+    gsl_multifit_linear_free(w.own);
+    if (solved) {
+        *out = fit;
+    }
+    return solved;
 }
 
 zv_spread zv_spread_of(double *values, size_t n)

@@ -129,8 +129,10 @@ zl_status zv_answers_load(const char *path, const zv_judgement *all, zv_answer *
     const zl_json list = zl_json_root(doc);
     zv_answer *const answer = calloc(zl_json_size(list) + 1, sizeof *answer);
     if (answer == NULL) {
-        status = zl_fail(err, ZL_E_RESOURCE, "no memory for %s", path);
-    } else if (!zl_json_is_array(list)) {
+        zl_json_free(doc);
+        return zl_fail(err, ZL_E_RESOURCE, "no memory for %s", path);
+    }
+    if (!zl_json_is_array(list)) {
         status = zl_fail(err, ZL_E_INPUT, "answers must be a list");
     }
     while (status == ZL_OK && zl_json_each(list, &next, &item)) {

@@ -25,6 +25,8 @@ uint64_t zv_largest_layer(const zl_hf_config *model)
     case ZL_HF_BERT_PRETRAINING:
         /* The decoder has the token table and a bias. */
         return zl_max(linear(h, model->vocab, true), linear(h, model->ffn, true));
+    case ZL_HF_BERT_PRELN: /* there the bias is the head's */
+        return zl_max(table, linear(h, model->ffn, true));
     case ZL_HF_GPT2:
         /* The table, or one of the two large matrices of a block. */
         return zl_max(table, zl_max(linear(h, model->ffn, true), linear(h, zl_mul(3, h), true)));

@@ -253,7 +253,9 @@ zl_status zv_judge_file(const char *path, const zv_setup *setup, zl_warn *warn, 
     char *text = NULL;
     size_t size = 0;
     size_t number = 0;
+    size_t first = all->records;
     zl_status status = ZL_OK;
+    const char *const slash = strrchr(path, '/');
     ZL_TRY(zl_file_read(path, &text, &size, err));
     for (char *line = text; line != NULL && *line != '\0' && status == ZL_OK;) {
         char name[512];
@@ -267,6 +269,9 @@ zl_status zv_judge_file(const char *path, const zv_setup *setup, zl_warn *warn, 
             status = judge_line(name, line, setup, warn, context, all, err);
         }
         line = next;
+    }
+    for (; first < all->records; first++) {
+        snprintf(all->record[first].file, ZV_FILE_SIZE, "%s", slash == NULL ? path : slash + 1);
     }
     free(text);
     return status;

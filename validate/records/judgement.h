@@ -29,7 +29,7 @@ typedef enum zv_quantity {
 
 const char *zv_quantity_name(zv_quantity quantity); /* "peak_requested" */
 
-enum { ZV_AT_SIZE = 24, ZV_WHY_SIZE = 512 };
+enum { ZV_AT_SIZE = 24, ZV_WHY_SIZE = 512, ZV_FILE_SIZE = 64 };
 
 /* One figure at one mark of one rank, bytes. */
 typedef struct zv_row {
@@ -42,6 +42,7 @@ typedef struct zv_row {
 } zv_row;
 
 typedef struct zv_judged {
+    char file[ZV_FILE_SIZE]; /* the name of its file, without folders */
     char id[ZV_ID_SIZE];
     char framework[16], version[16], stage[4];
     bool deepspeed;

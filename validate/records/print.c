@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "zeroledger/text.h"
 
@@ -173,12 +174,13 @@ static const char page_head[] = "# How accurate the prediction of PyTorch and De
                                 "keeps it up to date. Nothing of a measurement goes into a "
                                 "prediction but the setup: configuration,\n"
                                 "versions, the size of the GPU, what its context alone takes, and "
-                                "which steps fp16 overflow skipped.\n"
-                                "\n"
-                                "## Figures\n"
-                                "\n"
-                                "| figure | | today | aim |\n"
-                                "|---|---|---|---|\n";
+                                "which steps fp16 overflow skipped.\n";
+
+static const char page_figures_head[] = "\n"
+                                        "## Figures\n"
+                                        "\n"
+                                        "| figure | | today | aim |\n"
+                                        "|---|---|---|---|\n";
 
 static const char page_groups[] = "\n"
                                   "## By framework, version and stage\n"
@@ -204,9 +206,22 @@ static const char page_columns[] =
     "| record | rank | quantity | marks, each with its steps | error, bytes | at most % | cause |\n"
     "|---|---|---|---|---|---|---|\n";
 
+static void page_files(FILE *out, const zv_judgement *all)
+{
+    const char *last = "";
+    for (size_t i = 0; i < all->records; i++) {
+        if (strcmp(all->record[i].file, last) != 0) {
+            fprintf(out, "%s `%s`", i == 0 ? "\nRuns of" : ",", all->record[i].file);
+            last = all->record[i].file;
+        }
+    }
+    fputs(".\n", out);
+}
+
 static void page_figures(FILE *out, const zv_judgement *all)
 {
     zv_figures figures;
+    fputs(page_figures_head, out);
     zv_figures_of(all, &figures);
     for (int f = 0; f < ZV_FIGURE_COUNT; f++) {
         const zv_figure_info *const info = zv_figure_describe((zv_figure)f);
@@ -222,7 +237,12 @@ static void page_group(FILE *out, const zv_group *group)
     fprintf(out, "| %s | %s | %s | %zu |", group->first->framework, group->first->version,
             stage_text(group->first), group->records);
     for (int q = 0; q <= ZV_DEVICE_USED; q++) {
-        fprintf(out, " %.3f / %.3f |", group->spread[q].mean, group->spread[q].max);
+        const zv_spread *const spread = &group->spread[q];
+        if (spread->rows > 0) {
+            fprintf(out, " %.3f / %.3f |", spread->mean, spread->max);
+        } else {
+            fputs(" - |", out);
+        }
     }
     fputc('\n', out);
 }
@@ -310,6 +330,7 @@ zl_status zv_print_page(FILE *out, const zv_judgement *all, const zv_miss *miss,
     size_t groups = 0;
     ZL_TRY(zv_groups_of(all, &group, &groups, err));
     fputs(page_head, out);
+    page_files(out, all);
     page_figures(out, all);
     fputs(page_groups, out);
     for (size_t i = 0; i < groups; i++) {

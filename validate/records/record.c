@@ -157,11 +157,13 @@ static const word deepspeed_optimizers[] = {{"config", ZL_TORCH_FROM_CONFIG},
 static void warn_unknown(zl_json config, zl_warn *warn, void *context)
 {
     static const char *const known[] = {
-        "id",      "model",     "hf_config",     "framework",  "world",     "precision",
-        "seq",     "attn",      "optimizer",     "accum",      "ckpt",      "dropout",
-        "stage",   "ds_config", "alloc_conf",    "lora",       "freeze",    "bucket_view",
-        "version", "zero_init", "fake",          "steps",      "reentrant", "micro_batch",
-        "trace",   "timeout",   "bucket_cap_mb", "drop_logits"};
+        "id",         "model",         "hf_config",   "framework",      "world",
+        "precision",  "seq",           "attn",        "optimizer",      "accum",
+        "ckpt",       "dropout",       "stage",       "ds_config",      "alloc_conf",
+        "lora",       "freeze",        "bucket_view", "version",        "zero_init",
+        "fake",       "steps",         "reentrant",   "micro_batch",    "trace",
+        "timeout",    "bucket_cap_mb", "drop_logits", "shifted_logits", "rotary_tables",
+        "no_prefetch"};
     for (size_t i = 0; warn != NULL && i < zl_json_size(config); i++) {
         const char *const key = zl_json_key(config, i);
         bool found = false;
@@ -218,6 +220,9 @@ static zl_status read_loop(zl_json config, zl_torch_run *run, zl_err *err)
     ZL_TRY(get_flag(config, "ckpt", &run->checkpointing, err));
     ZL_TRY(get_flag(config, "reentrant", &reentrant, err));
     ZL_TRY(get_flag(config, "drop_logits", &run->drop_logits, err));
+    ZL_TRY(get_flag(config, "shifted_logits", &run->shifted_logits, err));
+    ZL_TRY(get_flag(config, "rotary_tables", &run->rotary_tables, err));
+    ZL_TRY(get_flag(config, "no_prefetch", &run->no_prefetch, err));
     if (steps == 0 || steps > ZL_TORCH_STEPS_MAX) {
         return zl_fail(err, ZL_E_UNMODELLED, "config.steps: %" PRIu64 " steps are not modelled",
                        steps);

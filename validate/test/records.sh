@@ -5,6 +5,7 @@ set -euo pipefail
 claim=$1 validate=$2 source=$3
 records=$source/validate/records two=$source/validate/test/two-records.jsonl
 all=("$records"/torch-h200.jsonl "$records"/torch-lora-h200.jsonl "$records"/deepspeed-h200.jsonl)
+extra=("$records"/extra/torch-extra.jsonl "$records"/extra/deepspeed-extra.jsonl)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -27,6 +28,19 @@ page_is_up_to_date)
   expect 0 "$validate" records "${all[@]}" --format md
   [ "${ZL_BLESS-}" != 1 ] || cp out "$source/docs/accuracy.md"
   diff -u "$source/docs/accuracy.md" out || die 'docs/accuracy.md is out of date; ZL_BLESS=1 writes it again' ;;
+extra_figures_do_not_get_worse)
+  expect 0 "$validate" records "${extra[@]}" --summary --limits "$records/extra/limits.json" ;;
+extra_page_is_up_to_date)
+  expect 0 "$validate" records "${extra[@]}" --format md
+  [ "${ZL_BLESS-}" != 1 ] || cp out "$source/docs/accuracy-extra.md"
+  diff -u "$source/docs/accuracy-extra.md" out || die 'docs/accuracy-extra.md is out of date; ZL_BLESS=1 writes it again' ;;
+figures_may_be_absent)
+  # A record that does not have them: 21 marks of six quantities, none of the device.
+  sed -n 1p "${extra[0]}" >one.jsonl
+  ! grep -q device_used one.jsonl || die 'the record has device_used'
+  expect 0 "$validate" records one.jsonl --format json
+  [ "$(grep -c '"quantity"' out)" = 126 ] || die "$(grep -c '"quantity"' out) rows, expected 126"
+  ! grep -q device_used out || die 'there are rows that nobody measured' ;;
 every_mark_has_its_rows)
   expect 0 "$validate" records "$two" --format json
   # Four marks of seven quantities each, and a record that is not modelled and has none.

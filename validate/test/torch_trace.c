@@ -105,6 +105,9 @@ static void hear(void *context, const zt_happened *h)
         end_interval(s, h->step, h->at);
         return;
     }
+    if (h->what != ZT_ALLOCATES && h->what != ZT_FREES) {
+        return;
+    }
     s->tensor_of = grow(s->tensor_of, h->block + 1U, &s->tensors, sizeof *s->tensor_of);
     if (h->what == ZT_ALLOCATES) {
         s->tensor_of[h->block] = ++s->allocations;
