@@ -183,7 +183,8 @@ static void init(zt_process *p)
 
 /* ---- the frame of a micro-step ---- */
 
-/* _backward_prologue_per_tensor: gradient / accumulation. */
+/* _backward_prologue_per_tensor: gradient / accumulation. Since 0.19.6 it leaves the gradients of a
+ * graph alone whose loss backward() has scaled. */
 static void scale_gradient(zt_process *p, void *context, zt_tensor *gradient)
 {
     (void)context;
@@ -321,7 +322,7 @@ static void micro_step(zt_process *p, zt_ds *ds, int32_t step, const zt_batch *b
     zt_weightless(p, false);
     ds->forwards++;
     print_memory(p, ds);
-    if (ds->release.output_hooks) {
+    if (ds->release.scales_outputs) {
         hook_outputs(p, &out);
     }
     mark(p, step, "after_forward");

@@ -24,7 +24,8 @@
 /* What changed between releases, resolved for one of them. "since" is the first release with it. */
 typedef struct zt_ds_release {
     /* engine */
-    bool output_hooks;       /* 0.18.3: gradients are scaled by hooks on the model's outputs */
+    bool output_hooks;       /* 0.18.3: hooks on the model's outputs begin the backward pass */
+    bool scales_outputs;     /* 0.18.3 to 0.19.5: they divide the gradients, even by one */
     bool keeps_mean_loss;    /* 0.13.3 to 0.18.2: loss / accumulation lives until the next one */
     bool named_device;       /* 0.17.3: init_process_group is told the device */
     bool lazy_states;        /* 0.13.2: Adam states appear at the first executed step */

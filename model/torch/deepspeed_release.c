@@ -12,6 +12,7 @@ zt_ds_release zt_ds_release_of(const zl_ds_config *config)
     const uint32_t v = config->version;
     return (zt_ds_release){
         .output_hooks = v >= 18003,
+        .scales_outputs = within(v, 18003, 19006),
         .keeps_mean_loss = within(v, 13003, 18003), /* fac1df9 */
         .named_device = v >= 17003,                 /* ee286e5 */
         .lazy_states = v >= 13002,                  /* 1817980 */

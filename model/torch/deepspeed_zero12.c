@@ -454,11 +454,38 @@ static void drop_gradients(zt_process *p, const zt_ds *ds, uint32_t group)
     zt_drop(p, &z->pad[group]);
 }
 
-/* flatten(averaged gradients).to(fp32): one tensor where the gradients are fp32 already. */
-static void widen(zt_process *p, const zt_ds *ds, zt_ds_group *g)
+/* The averaged gradients of a group, where they are one tensor; else ZT_NO_STORAGE. */
+static zt_storage lone_gradient(const zt_ds *ds, uint32_t group)
 {
-    zt_storage flat =
-        zt_ds_new(p, ds->width == 4 ? 0 : zl_mul(ds->width, g->local), "flat gradient of the step");
+    const zt_ds_zero12 *z = ds->zero12;
+    const zt_ds_group *g = &ds->group[group];
+    zt_storage lone = z->pad[group];
+    uint32_t tensors = lone != ZT_NO_STORAGE ? 1 : 0;
+    for (uint32_t i = 0; i < g->params; i++) {
+        const zt_ds_param *d = g->param[i];
+        if (d->count > 0) {
+            lone = z->bucketed ? z->averaged : z->own[d->param->index];
+            tensors++;
+        }
+    }
+    return tensors == 1 ? lone : ZT_NO_STORAGE;
+}
+
+/* flatten(averaged gradients).to(fp32). PyTorch's flatten_dense_tensors copies a list into one
+ * tensor, but only views the tensor of a list of one; gradients in fp32 are not converted. */
+static void widen(zt_process *p, zt_ds *ds, uint32_t group)
+{
+    zt_ds_group *const g = &ds->group[group];
+    const bool wide = ds->width == 4;
+    zt_storage flat = zt_hold(p, lone_gradient(ds, group));
+    if (flat == ZT_NO_STORAGE) {
+        flat = zt_ds_new(p, zl_mul(ds->width, g->local),
+                         wide ? "fp32 gradient of the step" : "flat gradient of the step");
+    }
+    if (wide) {
+        g->grads = flat;
+        return;
+    }
     g->grads = zt_ds_new(p, zl_mul(4, g->local), "fp32 gradient of the step");
     zt_drop(p, &flat);
 }
@@ -466,12 +493,12 @@ static void widen(zt_process *p, const zt_ds *ds, zt_ds_group *g)
 static void update(zt_process *p, zt_ds *ds)
 {
     for (uint32_t i = 0; i < ds->groups && !ds->release.step_by_group; i++) {
-        widen(p, ds, &ds->group[i]);
+        widen(p, ds, i);
         drop_gradients(p, ds, i);
     }
     for (uint32_t i = 0; i < ds->groups; i++) {
         if (ds->release.step_by_group) {
-            widen(p, ds, &ds->group[i]);
+            widen(p, ds, i);
             drop_gradients(p, ds, i);
         }
         zt_ds_updater_step(p, &ds->updater[i]);
