@@ -223,8 +223,7 @@ zl_status zl_model_load(const char *name_or_path, zl_model *out, zl_err *err)
 {
     zl_model_source source = {.doc = NULL};
     ZL_TRY(zl_model_open(name_or_path, &source, err));
-    const zl_status status =
-        zl_model_from_config(zl_json_root(source.doc), source.name, out, err);
+    const zl_status status = zl_model_from_config(zl_json_root(source.doc), source.name, out, err);
     zl_json_free(source.doc);
     if (status != ZL_OK && source.path[0] != '\0') {
         zl_fail_at(err, source.path);

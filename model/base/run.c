@@ -80,8 +80,7 @@ static zl_status keep_config(zl_json config, const char *path, zl_run *run, zl_e
     zl_json_begin_object(w, NULL);
     for (size_t i = 0; (key = zl_json_key(config, i)) != NULL; i++) {
         const zl_json value = zl_json_get(config, key);
-        const bool scalar = value.node != NULL && !zl_json_is_object(value) &&
-                            !zl_json_is_array(value);
+        const bool scalar = !zl_json_is_object(value) && !zl_json_is_array(value);
         if (scalar || strcmp(key, "architectures") == 0 ||
             (value.node != NULL && strcmp(key, "quantization_config") == 0)) {
             zl_json_put(w, key, value);
@@ -129,7 +128,8 @@ static zl_status set_config(const zl_field *field, zl_run *run, const char *path
     const zl_status status =
         zl_config_compact(zl_json_root(doc), path, (char *)run + field->offset, field->size, err);
     zl_json_free(doc);
-    if (status == ZL_OK && run->framework == ZL_FRAMEWORK_NATIVE && !zl_run_given(run, "framework")) {
+    if (status == ZL_OK && run->framework == ZL_FRAMEWORK_NATIVE &&
+        !zl_run_given(run, "framework")) {
         run->framework = ZL_FRAMEWORK_DEEPSPEED;
     }
     return status;

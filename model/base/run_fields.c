@@ -10,9 +10,12 @@ _Static_assert(sizeof(zl_framework) == sizeof(unsigned) && sizeof(zl_recompute) 
                "enums of a run are stored as unsigned");
 
 static const char *const frameworks[ZL_FRAMEWORK_COUNT] = {
-    [ZL_FRAMEWORK_NATIVE] = "native", [ZL_FRAMEWORK_SINGLE] = "single",
-    [ZL_FRAMEWORK_DDP] = "ddp",       [ZL_FRAMEWORK_ZERO1] = "zero1",
-    [ZL_FRAMEWORK_FSDP1] = "fsdp1",   [ZL_FRAMEWORK_FSDP2] = "fsdp2",
+    [ZL_FRAMEWORK_NATIVE] = "native",
+    [ZL_FRAMEWORK_SINGLE] = "single",
+    [ZL_FRAMEWORK_DDP] = "ddp",
+    [ZL_FRAMEWORK_ZERO1] = "zero1",
+    [ZL_FRAMEWORK_FSDP1] = "fsdp1",
+    [ZL_FRAMEWORK_FSDP2] = "fsdp2",
     [ZL_FRAMEWORK_DEEPSPEED] = "deepspeed",
 };
 

@@ -11,11 +11,11 @@
 
 typedef enum zl_field_type {
     ZL_FIELD_MODEL,
-    ZL_FIELD_COUNT, /* uint64_t */
-    ZL_FIELD_REAL,  /* double */
-    ZL_FIELD_NAME,  /* an enum with names */
-    ZL_FIELD_CLEAR, /* bool; the option sets it to false */
-    ZL_FIELD_SET,   /* bool; the option sets it to true */
+    ZL_FIELD_COUNT,     /* uint64_t */
+    ZL_FIELD_REAL,      /* double */
+    ZL_FIELD_NAME,      /* an enum with names */
+    ZL_FIELD_CLEAR,     /* bool; the option sets it to false */
+    ZL_FIELD_SET,       /* bool; the option sets it to true */
     ZL_FIELD_FRAMEWORK, /* a name with, for some, a version behind an @ */
     ZL_FIELD_BYTES,     /* uint64_t, written with a unit */
     ZL_FIELD_TEXT,      /* char array of `size` */
@@ -58,9 +58,8 @@ void zl_field_put(const zl_field *field, zl_run *run, const void *value);
 ZL_NODISCARD zl_status zl_field_copy(const zl_field *field, const char *what, const char *text,
                                      zl_status bad, zl_run *run, zl_err *err);
 /* "deepspeed@0.19.6", as zl_field_name. */
-ZL_NODISCARD zl_status zl_field_framework(const zl_field *field, const char *what,
-                                          const char *text, zl_status bad, zl_run *run,
-                                          zl_err *err);
+ZL_NODISCARD zl_status zl_field_framework(const zl_field *field, const char *what, const char *text,
+                                          zl_status bad, zl_run *run, zl_err *err);
 
 /* A JSON value without white space between its parts, in a fixed size. ZL_E_INPUT: too long. */
 ZL_NODISCARD zl_status zl_config_compact(zl_json value, const char *what, char *text, size_t size,

@@ -179,6 +179,8 @@ zl_status zl_cmd_predict(const zl_args *args, zl_err *err);
 zl_status zl_cmd_explain(const zl_args *args, zl_err *err);
 zl_status zl_cmd_fit(const zl_args *args, zl_err *err);
 zl_status zl_cmd_list(const zl_args *args, zl_err *err);
+zl_status zl_cmd_decode(const zl_args *args, zl_err *err);
+zl_status zl_cmd_compare(const zl_args *args, zl_err *err);
 zl_status zl_cmd_replay(const zl_args *args, zl_err *err);
 zl_status zl_cmd_doctor(const zl_args *args, zl_err *err);
 zl_status zl_cmd_help(const zl_args *args, zl_err *err);
@@ -195,5 +197,7 @@ extern const zl_option zl_predict_options[];
 extern const zl_option zl_explain_options[];
 extern const zl_option zl_fit_options[];
 extern const zl_option zl_replay_options[];
+extern const zl_option zl_compare_options[];
+extern const zl_option zl_decode_options[];
 
 #endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "explain.h"
+#include "fit.h"
 #include "zeroledger/bytes.h"
 #include "zeroledger/solve.h"
 
@@ -14,10 +15,7 @@ const zl_option zl_fit_options[] = {
 
 typedef struct question {
     zl_run run;
-    const char *gpu; /* NULL: a capacity was given */
-    uint64_t capacity;
-    uint64_t headroom;
-    uint64_t usable;
+    zl_capacity c;
 } question;
 
 typedef struct reply {
@@ -49,15 +47,15 @@ static zl_status read_capacity(const zl_args *args, question *q, zl_err *err)
 {
     const char *capacity = zl_args_value(args, "capacity");
     const zl_gpu *gpu = NULL;
-    q->gpu = zl_args_value(args, "gpu");
-    if ((capacity == NULL) == (q->gpu == NULL)) {
+    q->c.gpu = zl_args_value(args, "gpu");
+    if ((capacity == NULL) == (q->c.gpu == NULL)) {
         return zl_fail(err, ZL_E_USAGE, "give either --capacity BYTES or --gpu NAME");
     }
     if (capacity != NULL) {
-        return zl_parse_bytes("capacity", capacity, &q->capacity, err);
+        return zl_parse_bytes("capacity", capacity, &q->c.capacity, err);
     }
-    ZL_TRY(zl_gpu_find(q->gpu, &gpu, err));
-    q->capacity = gpu->bytes;
+    ZL_TRY(zl_gpu_find(q->c.gpu, &gpu, err));
+    q->c.capacity = gpu->bytes;
     return ZL_OK;
 }
 
@@ -66,21 +64,21 @@ static zl_status read_question(const zl_args *args, question *q, zl_err *err)
     const char *headroom = zl_args_value(args, "headroom");
     ZL_TRY(read_capacity(args, q, err));
     if (headroom != NULL && strchr(headroom, '%') != NULL) {
-        ZL_TRY(share_of(headroom, q->capacity, &q->headroom, err));
+        ZL_TRY(share_of(headroom, q->c.capacity, &q->c.headroom, err));
     } else if (headroom != NULL) {
-        ZL_TRY(zl_parse_bytes("headroom", headroom, &q->headroom, err));
+        ZL_TRY(zl_parse_bytes("headroom", headroom, &q->c.headroom, err));
     }
-    if (q->headroom > q->capacity) {
+    if (q->c.headroom > q->c.capacity) {
         return zl_fail(err, ZL_E_USAGE, "headroom %.40s is more than the capacity of %s bytes",
-                       headroom, zl_count(q->capacity).text);
+                       headroom, zl_count(q->c.capacity).text);
     }
-    q->usable = zl_sub(q->capacity, q->headroom);
+    q->c.usable = zl_sub(q->c.capacity, q->c.headroom);
     return zl_args_run(args, &q->run, err);
 }
 
 static zl_status solve(question *q, reply *r, zl_err *err)
 {
-    ZL_TRY(zl_solve_micro_batch(&q->run, q->usable, &r->fit, err));
+    ZL_TRY(zl_solve_micro_batch(&q->run, q->c.usable, &r->fit, err));
     zl_run next = q->run;
     /* The run of the answer is the one with the best micro-batch. */
     q->run.micro_batch = zl_max(r->fit.best, 1);
@@ -94,6 +92,25 @@ static zl_status solve(question *q, reply *r, zl_err *err)
     ZL_TRY(status);
     r->shares = zl_terms_largest(&terms, true, r->share, ZL_SHARES_SHOWN);
     return ZL_OK;
+}
+
+void zl_capacity_say(zl_page *page, const zl_capacity *c)
+{
+    const zl_view *view = page->view;
+    zl_page_say(page, "Capacity%s%s %s, headroom %s, usable %s", c->gpu != NULL ? " of " : "",
+                c->gpu != NULL ? c->gpu : "", zl_bytes_named(view, c->capacity).text,
+                zl_bytes_named(view, c->headroom).text, zl_bytes_exact(view, c->usable).text);
+}
+
+void zl_capacity_json(const zl_capacity *c, zl_json_writer *w)
+{
+    zl_json_put_string(w, "quantity", "micro_batch");
+    if (c->gpu != NULL) {
+        zl_json_put_string(w, "gpu", c->gpu);
+    }
+    zl_json_put_u64(w, "capacity", c->capacity);
+    zl_json_put_u64(w, "headroom", c->headroom);
+    zl_json_put_u64(w, "usable", c->usable);
 }
 
 static void fit_row(zl_table *table, const zl_view *view, uint64_t n, uint64_t bytes, bool fits)
@@ -126,9 +143,7 @@ static zl_status fill_page(zl_page *page, const question *q, const reply *r, zl_
     const zl_view *view = page->view;
     zl_page_run(page, &q->run, "");
     zl_page_break(page);
-    zl_page_say(page, "Capacity%s%s %s, headroom %s, usable %s", q->gpu != NULL ? " of " : "",
-                q->gpu != NULL ? q->gpu : "", zl_bytes_named(view, q->capacity).text,
-                zl_bytes_named(view, q->headroom).text, zl_bytes_exact(view, q->usable).text);
+    zl_capacity_say(page, &q->c);
     if (r->fit.best > 0) {
         zl_page_say(page, "Largest micro-batch: %s", zl_count(r->fit.best).text);
     } else {
@@ -165,13 +180,7 @@ static zl_status print_json(const zl_view *view, const question *q, const reply 
     zl_json_begin_object(w, NULL);
     zl_json_put_string(w, "schema", "zeroledger.fit/1");
     zl_json_put_string(w, "run_id", id);
-    zl_json_put_string(w, "quantity", "micro_batch");
-    if (q->gpu != NULL) {
-        zl_json_put_string(w, "gpu", q->gpu);
-    }
-    zl_json_put_u64(w, "capacity", q->capacity);
-    zl_json_put_u64(w, "headroom", q->headroom);
-    zl_json_put_u64(w, "usable", q->usable);
+    zl_capacity_json(&q->c, w);
     zl_json_put_bool(w, "fits", r->fit.best > 0);
     zl_json_put_u64(w, "best", r->fit.best);
     zl_json_put_u64(w, "best_bytes", r->fit.best_bytes);
@@ -199,6 +208,9 @@ zl_status zl_cmd_fit(const zl_args *args, zl_err *err)
     question q = {0};
     reply r = {0};
     ZL_TRY(read_question(args, &q, err));
+    if (q.run.framework != ZL_FRAMEWORK_NATIVE) {
+        return zl_fit_framework(args, &q.run, &q.c, err);
+    }
     ZL_TRY(solve(&q, &r, err));
     ZL_TRY(args->view.format == ZL_FORMAT_JSON ? print_json(&args->view, &q, &r, err)
                                                : print_page(&args->view, &q, &r, err));

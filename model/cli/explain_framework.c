@@ -14,6 +14,7 @@ typedef struct answer {
     zl_walked w;
     zl_moments moments;
     zl_moments twice; /* the same on twice the ranks; empty where that cannot be */
+    zl_moments whole; /* the same on one rank at stage 0, which shards nothing; or empty */
     bool cold;
     bool end; /* what is there at the marks, not the peaks before them */
     bool shown[ZL_SPANS];
@@ -78,13 +79,15 @@ static uint64_t on_twice(const answer *a, zl_span span, const char *name)
 
 /* ---- the page ---- */
 
-/* Requested and, what programs print, allocated bytes around a phase. */
+/* Requested and, what programs print, allocated bytes around a phase; and what one rank holds. */
 static zl_status print_summary(zl_page *page, const answer *a, zl_err *err)
 {
-    static const char *const titles[] = {"phase",     "before",         "peak", "after",
-                                         "allocated", "peak_allocated", "after"};
+    static const char *const titles[] = {"phase", "before",       "peak",
+                                         "after", "allocated",    "peak_allocated",
+                                         "after", "peak, 1 rank", "smaller"};
+    const size_t columns = sizeof titles / sizeof titles[0] - (a->whole.count > 0 ? 0 : 2);
     zl_table *table = zl_table_new();
-    for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++) {
+    for (size_t c = 0; c < columns; c++) {
         zl_table_column(table, titles[c], c == 0 ? ZL_LEFT : ZL_RIGHT);
     }
     for (int s = 0; s < ZL_SPANS; s++) {
@@ -99,6 +102,12 @@ static zl_status print_summary(zl_page *page, const answer *a, zl_err *err)
         zl_table_text(table, "%s", spans[s]);
         for (size_t c = 0; c < sizeof bytes / sizeof bytes[0]; c++) {
             zl_table_text(table, "%s", zl_bytes_in(page->view, bytes[c]).text);
+        }
+        const zl_moment *one = zl_span_moment(&a->whole, (zl_span)s, a->cold, a->w.torch.steps);
+        if (a->whole.count > 0) {
+            const uint64_t peak = one != NULL ? one->mark.peak_requested : 0;
+            zl_table_text(table, "%s", zl_bytes_in(page->view, peak).text);
+            zl_table_text(table, "%s", zl_ratio(peak, m->mark.peak_requested).text);
         }
     }
     const zl_status status = zl_page_table(page, table, err);
@@ -154,7 +163,9 @@ static void say_turns(zl_page *page, const answer *a, zl_span span, const zl_mom
     size_t said = 0;
     for (size_t i = 0; i < a->turns; i++) {
         const zl_turn *turn = &a->turn[i];
-        if (turn->peak[span] < m->mark.peak_requested) {
+        const zl_figure here = zl_bytes_in(page->view, m->mark.peak_requested);
+        const zl_figure there = zl_bytes_in(page->view, turn->peak[span]);
+        if (turn->peak[span] < m->mark.peak_requested && strcmp(here.text, there.text) != 0) {
             if (said++ == 0) {
                 zl_page_break(page);
                 zl_page_say(page, "What lowers this peak, one setting at a time, predicted again:");
@@ -173,7 +184,8 @@ static zl_status fill_page(zl_page *page, const answer *a, zl_err *err)
                 "%s of one rank in %s, before a phase, at its peak and after it: as requested,",
                 zl_byte_unit_name(page->view->unit), a->cold ? "the first step" : "a steady step");
     zl_page_say(page, "then as allocated, which is what programs print. Forward ends \"before");
-    zl_page_say(page, "backward\", backward ends \"before optimizer\".");
+    zl_page_say(page, "backward\", backward ends \"before optimizer\".%s",
+                a->whole.count > 0 ? " On 1 rank nothing is sharded." : "");
     zl_page_break(page);
     ZL_TRY(print_summary(page, a, err));
     for (int s = 0; s < ZL_SPANS; s++) {
@@ -258,6 +270,10 @@ static void json_phase(const answer *a, zl_span span, const zl_moment *m, zl_jso
     zl_json_put_u64(j, "peak_allocated", m->mark.peak_allocated);
     zl_json_put_u64(j, "reserved", m->mark.reserved);
     zl_json_put_u64(j, "peak_reserved", m->mark.peak_reserved);
+    const zl_moment *one = zl_span_moment(&a->whole, span, a->cold, a->w.torch.steps);
+    if (one != NULL) {
+        zl_json_put_u64(j, "one_rank_peak_requested", one->mark.peak_requested);
+    }
     json_terms(a, span, m, j);
     zl_json_begin_array(j, "options");
     for (size_t i = 0; i < a->turns; i++) {
@@ -318,15 +334,30 @@ static zl_status take_question(const zl_args *args, answer *a, zl_err *err)
     return ZL_OK;
 }
 
+/* What cannot be predicted so is left empty: it is no answer, but no failure either. */
+static void explain_other(const zl_torch_run *run, uint64_t rank, zl_moments *out)
+{
+    if (zl_torch_explain(run, rank, out, NULL) != ZL_OK) {
+        *out = (zl_moments){0};
+    }
+}
+
 static zl_status fill(const zl_args *args, answer *a, zl_err *err)
 {
+    const zl_torch_run *run = &a->w.torch;
     ZL_TRY(take_question(args, a, err));
-    ZL_TRY(zl_torch_explain(&a->w.torch, a->w.rank, &a->moments, err));
-    zl_torch_run twice = a->w.torch;
-    twice.ranks = zl_mul(2, twice.ranks);
-    if (a->w.torch.framework != ZL_TORCH_SINGLE && a->w.torch.ranks > 1 &&
-        zl_torch_explain(&twice, a->w.rank, &a->twice, NULL) != ZL_OK) {
-        a->twice = (zl_moments){0};
+    ZL_TRY(zl_torch_explain(run, a->w.rank, &a->moments, err));
+    if (run->ranks > 1) {
+        zl_torch_run other = *run;
+        other.ranks = zl_mul(2, run->ranks);
+        explain_other(&other, a->w.rank, &a->twice);
+        other = *run;
+        other.ranks = 1;
+        if (run->framework == ZL_TORCH_DEEPSPEED) {
+            other.stage = 0;
+            other.ds.stage = 0;
+        }
+        explain_other(&other, 0, &a->whole);
     }
     return zl_turns_find(&a->w, &a->moments, a->cold, a->turn, &a->turns, err);
 }
@@ -346,6 +377,7 @@ zl_status zl_explain_framework(const zl_args *args, zl_run *run, zl_err *err)
                                                      : print_page(args, a, err);
     }
     zl_moments_clear(&a->twice);
+    zl_moments_clear(&a->whole);
     zl_moments_clear(&a->moments);
     zl_marks_clear(&a->w.marks);
     free(a);

@@ -38,7 +38,7 @@ enum { ZL_TURNS_MAX = 16 };
 /* One setting changed, everything predicted again. */
 typedef struct zl_turn {
     const char *option; /* "reduce_bucket_size", "--recompute" */
-    const char *value;
+    char value[24];
     uint64_t peak[ZL_SPANS]; /* requested, of the same step */
 } zl_turn;
 

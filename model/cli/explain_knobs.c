@@ -1,6 +1,7 @@
 #include "explain_framework.h"
 
-#include <stdlib.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "zeroledger/bytes.h"
@@ -9,8 +10,9 @@
  * is that already, or the run has no such thing. */
 typedef struct knob {
     const char *option;
-    const char *value;
+    const char *value; /* NULL: the number that it has become */
     bool (*turn)(zl_torch_run *run);
+    size_t number; /* of a uint64_t in zl_torch_run */
 } knob;
 
 static bool deepspeed(const zl_torch_run *run, uint64_t first, uint64_t last)
@@ -116,22 +118,33 @@ static bool twice_the_ranks(zl_torch_run *run)
 }
 
 static const knob knobs[] = {
-    {"reduce_bucket_size", "5e7", bucket},
-    {"overlap_comm", "false", overlap},
+    {"reduce_bucket_size", "5e7", bucket, 0},
+    {"overlap_comm", "false", overlap, 0},
     {"stage3_max_live_parameters and stage3_max_reuse_distance 1e8, stage3_prefetch_bucket_size",
-     "5e6", gathered},
-    {"sub_group_size", "1e8", sub_group},
-    {"offload_optimizer.device", "cpu", offload},
-    {"--stage", "one more", next_stage},
-    {"--optimizer", "adamw-fused", fused},
-    {"gradient_as_bucket_view", "True", bucket_view},
-    {"--recompute", "full", recompute},
-    {"--attention", "sdpa", attention},
-    {"--micro-batch", "half", half_batch},
-    {"--ranks", "twice", twice_the_ranks},
+     "5e6", gathered, 0},
+    {"sub_group_size", "1e8", sub_group, 0},
+    {"offload_optimizer.device", "cpu", offload, 0},
+    {"--stage", NULL, next_stage, offsetof(zl_torch_run, stage)},
+    {"--optimizer", "adamw-fused", fused, 0},
+    {"gradient_as_bucket_view", "True", bucket_view, 0},
+    {"--recompute", "full", recompute, 0},
+    {"--attention", "sdpa", attention, 0},
+    {"--micro-batch", NULL, half_batch, offsetof(zl_torch_run, micro_batch)},
+    {"--ranks", NULL, twice_the_ranks, offsetof(zl_torch_run, ranks)},
 };
 
 _Static_assert(sizeof knobs / sizeof knobs[0] <= ZL_TURNS_MAX, "room for every knob");
+
+static void write_value(const knob *k, const zl_torch_run *run, char *text, size_t size)
+{
+    uint64_t number;
+    memcpy(&number, (const char *)run + k->number, sizeof number);
+    if (k->value != NULL) {
+        snprintf(text, size, "%s", k->value);
+    } else {
+        snprintf(text, size, "%" PRIu64, number);
+    }
+}
 
 static bool helps(const zl_turn *turn, const zl_moments *moments, bool cold, uint32_t steps)
 {
@@ -161,7 +174,8 @@ zl_status zl_turns_find(const zl_walked *w, const zl_moments *moments, bool cold
         if (status != ZL_OK) {
             continue;
         }
-        zl_turn turn = {.option = knobs[i].option, .value = knobs[i].value};
+        zl_turn turn = {.option = knobs[i].option};
+        write_value(&knobs[i], &run, turn.value, sizeof turn.value);
         for (int s = 0; s < ZL_SPANS; s++) {
             const zl_moment *moment = zl_span_moment(&other, (zl_span)s, cold, run.steps);
             turn.peak[s] = moment != NULL ? moment->mark.peak_requested : 0;

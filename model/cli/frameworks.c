@@ -7,7 +7,7 @@
 #include "zeroledger/bytes.h"
 
 /* More ranks than this are not compared one by one. */
-enum { RANKS_COMPARED = 64 };
+enum { RANKS_COMPARED = 16 };
 
 static void warn(void *context, const char *line)
 {
@@ -98,8 +98,9 @@ zl_status zl_walked_new(const zl_args *args, const zl_run *run, zl_walked *out, 
 {
     zl_walked w = {.run = *run};
     bool wished = false;
-    /* zl_warn has no const: the name is only printed. */
-    ZL_TRY(zl_torch_run_from(&w.run, &w.torch, warn, (void *)(uintptr_t)args->command->name, err));
+    char command[32];
+    snprintf(command, sizeof command, "%s", args->command->name);
+    ZL_TRY(zl_torch_run_from(&w.run, &w.torch, warn, command, err));
     ZL_TRY(take_gpu(args, &w.torch, err));
     ZL_TRY(zl_args_rank(args, &w.run, &wished, &w.rank, err));
     w.unmeasured = zl_torch_unmeasured(&w.torch, w.why, sizeof w.why);
@@ -112,8 +113,9 @@ static zl_figure rank_text(const zl_walked *w)
 {
     zl_figure figure;
     if (w->looked > 1) {
-        snprintf(figure.text, sizeof figure.text, ", rank %" PRIu64 ", the heaviest of %" PRIu64,
-                 w->rank, w->looked);
+        snprintf(figure.text, sizeof figure.text,
+                 ", rank %" PRIu64 ", the heaviest of %" PRIu64 "%s", w->rank, w->looked,
+                 w->looked < w->run.ranks ? " compared" : "");
     } else {
         snprintf(figure.text, sizeof figure.text, ", rank %" PRIu64 " of %" PRIu64, w->rank,
                  w->run.ranks);

@@ -32,6 +32,18 @@ static const zl_command commands[] = {
      .takes_output = true,
      .own = zl_fit_options,
      .main = zl_cmd_fit},
+    {.name = "decode",
+     .topic = ZL_TOPIC_ASK,
+     .text = "what an out-of-memory message of PyTorch says, and which buffer it may have been",
+     .more =
+         "MESSAGE is the text in quotes, a size, or - for the standard input. Without a run the "
+         "figures are explained; with one, every buffer of that size is listed.\n\n"
+         "Example: zl decode 'Tried to allocate 3.14 GiB'",
+     .operand = "MESSAGE",
+     .takes_run = true,
+     .takes_output = true,
+     .own = zl_decode_options,
+     .main = zl_cmd_decode},
     {.name = "list",
      .topic = ZL_TOPIC_ASK,
      .text = "names that options take and outputs use, with what they mean",
@@ -51,6 +63,20 @@ static const zl_command commands[] = {
      .topic = ZL_TOPIC_CHECK,
      .text = "compare measurements with predictions (zl-validate)",
      .program = "zl-validate"},
+    {.name = "compare",
+     .topic = ZL_TOPIC_CHECK,
+     .text = "a log of training beside the prediction of its run, figure by figure",
+     .more =
+         "LOG is a file, gzip or not; - is the standard input. Understood are DeepSpeed's memory "
+         "lines, torch.cuda.memory_summary(), out-of-memory messages, snapshots as JSON, and "
+         "nvidia-smi in CSV. The exit status is 1 if a figure differs by more than rounding.\n\n"
+         "Example: zl compare train.log --model bert-large --deepspeed-config ds_config.json "
+         "--ranks 8 --seq 128",
+     .operand = "LOG",
+     .takes_run = true,
+     .takes_output = true,
+     .own = zl_compare_options,
+     .main = zl_cmd_compare},
     {.name = "replay",
      .topic = ZL_TOPIC_CHECK,
      .text = "replay a recording of PyTorch's caching allocator, and check every segment of it",

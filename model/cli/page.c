@@ -193,9 +193,9 @@ void zl_page_run(zl_page *page, const zl_run *run, const char *tail)
     zl_run_id(run, id);
     zl_page_say(page, "%s", text);
     zl_page_say(page, "%s parameters, run %s%s", zl_count(zl_params(&run->model)).text, id, tail);
-    if (run->backend == ZL_BACKEND_CUDA && run->ranks > 1) {
-        zl_page_say(page, "predicted only: runs on several GPUs are not measured yet; one GPU, and "
-                          "single ranks in loopback, are (docs/results)");
+    if (run->backend == ZL_BACKEND_CUDA && run->ranks > 2) {
+        zl_page_say(page, "predicted only: more than two GPUs were not measured; one and two were, "
+                          "and single ranks of larger jobs in loopback (docs/results)");
     }
 }
 

@@ -71,6 +71,25 @@ static void assert_misuse(zl_json_writer *w)
     zl_json_writer_free(w);
 }
 
+static void a_parsed_value_is_written_again(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a\": [1, 2.5, -3, 5e8, 1e-5], \"b\": {\"c\": null, \"d\": true},"
+                               " \"e\": \"\\u0041\\n\", \"f\": {}}";
+    static const char wanted[] =
+        "{\n  \"a\": [\n    1,\n    2.5,\n    -3,\n    500000000,\n    1e-05\n"
+        "  ],\n  \"b\": {\n    \"c\": null,\n    \"d\": true\n  },\n"
+        "  \"e\": \"A\\n\",\n  \"f\": {}\n}\n";
+    zl_json_doc *doc = NULL;
+    zl_err err = {.status = ZL_OK};
+    assert_ok(zl_json_parse("text", text, strlen(text), &doc, &err), &err);
+    zl_json_writer *w = zl_json_writer_new();
+    zl_json_put(w, NULL, zl_json_root(doc));
+    assert_string_equal(zl_json_writer_text(w, NULL), wanted);
+    zl_json_writer_free(w);
+    zl_json_free(doc);
+}
+
 static void misuse_is_a_bug_and_writes_nothing(void **state)
 {
     (void)state;
@@ -125,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(canonical_text_is_exact),
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(a_parsed_value_is_written_again),
         cmocka_unit_test(misuse_is_a_bug_and_writes_nothing),
         cmocka_unit_test(exhausted_memory_is_reported_at_the_end),
     };

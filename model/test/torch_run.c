@@ -211,9 +211,31 @@ static void what_was_not_measured_says_so(void **state)
     assert_true(zl_torch_unmeasured(&torch, why, sizeof why));
     assert_string_equal(why, "deepspeed 0.16.0 was not measured");
     torch.ds.version = 19006;
+    torch.stage = 1;
     torch.model.arch = ZL_HF_MIXTRAL;
     assert_true(zl_torch_unmeasured(&torch, why, sizeof why));
-    assert_string_equal(why, "deepspeed at stage 2 was not measured with MixtralForCausalLM");
+    assert_string_equal(why, "deepspeed at stage 1 was not measured with MixtralForCausalLM");
+}
+
+static void relatives_of_llama_are_read(void **state)
+{
+    (void)state;
+    char why[128] = "";
+    zl_err err = {.status = ZL_OK};
+    zl_marks marks = {0};
+    zl_run run = OPTIONS("framework", "single", "model", "mistral-7b", "seq", "4096");
+    zl_torch_run torch = setup(&run);
+    assert_true(zl_torch_unmeasured(&torch, why, sizeof why));
+    assert_error(zl_torch_predict(&torch, 0, &marks, &err), &err, ZL_E_UNMODELLED,
+                 "with a sliding window of 4096 are not modelled");
+    run = OPTIONS("framework", "single", "model", "qwen2.5-0.5b", "seq", "64");
+    torch = setup(&run);
+    assert_true(torch.model.attention_bias && torch.model.plain_output && torch.model.tied);
+    assert_int_equal(torch.model.window, 0);
+    err = (zl_err){.status = ZL_OK};
+    assert_ok(zl_torch_predict(&torch, 0, &marks, &err), &err);
+    assert_int_equal(marks.parameters, 494032768); /* model.safetensors of Qwen2.5-0.5B */
+    zl_marks_clear(&marks);
 }
 
 static void run_json_of_a_framework_reads_back(void **state)
@@ -245,6 +267,7 @@ int main(void)
         cmocka_unit_test(terms_add_up_everywhere),
         cmocka_unit_test(the_step_holds_the_gradient_twice),
         cmocka_unit_test(what_was_not_measured_says_so),
+        cmocka_unit_test(relatives_of_llama_are_read),
         cmocka_unit_test(run_json_of_a_framework_reads_back),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

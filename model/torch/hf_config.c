@@ -37,6 +37,9 @@ typedef struct dialect {
     const char *activation; /* where the key is absent */
     const char *activations[ACTIVATIONS];
     bool tied;
+    bool relative;   /* another class with Llama's operations */
+    bool query_bias; /* q, k and v have a bias, the output has none */
+    uint64_t window; /* sliding_window where the key is absent; 0: there is no such key */
     const char *must_be_false[KEYS]; /* or 0, or absent: anything else is not modelled */
 } dialect;
 
@@ -100,6 +103,43 @@ static const dialect dialects[] = {
         .activations = {"silu"},
     },
     {
+        .type = "mistral",
+        .classes = {{"MistralForCausalLM", ZL_HF_LLAMA}},
+        .counts = {{"vocab_size", NULL, AT(vocab), 32000},
+                   {"hidden_size", NULL, AT(hidden), 4096},
+                   {"num_hidden_layers", NULL, AT(layers), 32},
+                   {"num_attention_heads", NULL, AT(heads), 32},
+                   {"num_key_value_heads", NULL, AT(kv_heads), 8},
+                   {"head_dim", NULL, AT(head_dim), 0},
+                   {"intermediate_size", NULL, AT(ffn), 14336},
+                   {"max_position_embeddings", NULL, AT(positions), 131072}},
+        .dropouts = {{"attention_dropout", AT(attention_dropout), 0}},
+        .activation_key = "hidden_act",
+        .activation = "silu",
+        .activations = {"silu"},
+        .relative = true,
+        .window = 4096,
+    },
+    {
+        .type = "qwen2",
+        .classes = {{"Qwen2ForCausalLM", ZL_HF_LLAMA}},
+        .counts = {{"vocab_size", NULL, AT(vocab), 151936},
+                   {"hidden_size", NULL, AT(hidden), 4096},
+                   {"num_hidden_layers", NULL, AT(layers), 32},
+                   {"num_attention_heads", NULL, AT(heads), 32},
+                   {"num_key_value_heads", NULL, AT(kv_heads), 32},
+                   {"head_dim", NULL, AT(head_dim), 0},
+                   {"intermediate_size", NULL, AT(ffn), 22016},
+                   {"max_position_embeddings", NULL, AT(positions), 32768}},
+        .dropouts = {{"attention_dropout", AT(attention_dropout), 0}},
+        .activation_key = "hidden_act",
+        .activation = "silu",
+        .activations = {"silu"},
+        .must_be_false = {"use_sliding_window"},
+        .relative = true,
+        .query_bias = true,
+    },
+    {
         .type = "mixtral",
         .classes = {{"MixtralForCausalLM", ZL_HF_MIXTRAL}},
         .counts = {{"vocab_size", NULL, AT(vocab), 32000},
@@ -145,9 +185,11 @@ static zl_status find_dialect(zl_json config, const dialect **out, zl_err *err)
             return ZL_OK;
         }
     }
-    return zl_fail(err, ZL_E_UNMODELLED,
-                   "model_type '%.60s' is not modelled; modelled: bert, gpt2, llama, mixtral",
-                   type);
+    return zl_fail(
+        err, ZL_E_UNMODELLED,
+        "model_type '%.60s' is not modelled; modelled: bert, gpt2, llama, mistral, mixtral, "
+        "qwen2",
+        type);
 }
 
 static zl_status get_class(zl_json config, const dialect *d, zl_hf_arch *out, zl_err *err)
@@ -264,6 +306,19 @@ static zl_status get_flag(zl_json config, const char *key, bool *out, zl_err *er
     return value.node != NULL ? zl_json_bool(value, out, err) : ZL_OK;
 }
 
+/* sliding_window: null says that there is none. zl_json_get does not tell null from absent. */
+static zl_status get_window(zl_json config, const dialect *d, uint64_t *out, zl_err *err)
+{
+    const zl_json value = zl_json_get(config, "sliding_window");
+    bool named = false;
+    const char *key = NULL;
+    for (size_t i = 0; d->window != 0 && (key = zl_json_key(config, i)) != NULL; i++) {
+        named |= strcmp(key, "sliding_window") == 0;
+    }
+    *out = named ? 0 : d->window;
+    return d->window != 0 && value.node != NULL ? zl_json_u64(value, out, err) : ZL_OK;
+}
+
 static zl_status refuse(zl_json config, const char *key, zl_err *err)
 {
     const zl_json value = zl_json_get(config, key);
@@ -309,14 +364,18 @@ zl_status zl_hf_config_read(zl_json config, zl_hf_config *out, zl_err *err)
                        config.path[0] == '\0' ? "the top level" : config.path);
     }
     ZL_TRY(find_dialect(config, &d, err));
-    zl_hf_config read = {.tied = d->tied};
+    zl_hf_config read = {.tied = d->tied,
+                         .relative = d->relative,
+                         .attention_bias = d->query_bias,
+                         .plain_output = d->query_bias};
     ZL_TRY(get_class(config, d, &read.arch, err));
     ZL_TRY(refuse_outside(config, d, err));
     ZL_TRY(get_counts(config, d, &read, err));
     ZL_TRY(get_dropouts(config, d, &read, err));
     ZL_TRY(get_activation(config, d, &read.activation, err));
     ZL_TRY(get_flag(config, "tie_word_embeddings", &read.tied, err));
-    if (read.arch == ZL_HF_LLAMA) {
+    ZL_TRY(get_window(config, d, &read.window, err));
+    if (read.arch == ZL_HF_LLAMA && !d->relative) {
         ZL_TRY(get_flag(config, "attention_bias", &read.attention_bias, err));
         ZL_TRY(get_flag(config, "mlp_bias", &read.mlp_bias, err));
     }

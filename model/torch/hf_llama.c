@@ -33,7 +33,8 @@ static void build_attention(zt_process *p, llama_layer *l)
     l->q = zt_linear_new(p, l->attention, "q_proj", c->hidden, q, c->attention_bias);
     l->k = zt_linear_new(p, l->attention, "k_proj", c->hidden, kv, c->attention_bias);
     l->v = zt_linear_new(p, l->attention, "v_proj", c->hidden, kv, c->attention_bias);
-    l->o = zt_linear_new(p, l->attention, "o_proj", q, c->hidden, c->attention_bias);
+    l->o = zt_linear_new(p, l->attention, "o_proj", q, c->hidden,
+                         c->attention_bias && !c->plain_output);
     if (p->run->rotary_tables) {
         const uint64_t table = zl_mul(c->positions, c->head_dim);
         zt_module *rotary = zt_module_new(p, l->attention, "rotary_emb");

@@ -525,7 +525,8 @@ static zl_status sum_segments(zl_json segments, zt_sighting *s, zl_err *err)
             if (value.node != NULL) {
                 ZL_TRY(zl_json_u64(value, &bytes, err));
                 zt_printed *sum = &s->figure[keys[k].figure];
-                *sum = (zt_printed){true, zl_add(sum->low, bytes), zl_add(sum->high, bytes)};
+                *sum = (zt_printed){true, zl_add(sum->low, bytes), zl_add(sum->high, bytes),
+                                    zl_add(sum->nominal, bytes)};
             }
         }
     }

@@ -45,6 +45,7 @@ typedef struct timeline {
     size_t count, capacity;
     int32_t step;    /* that has begun; -1: none */
     uint64_t resets; /* in it */
+    const char *resets_at;
     bool failed;
 } timeline;
 
@@ -85,6 +86,21 @@ static void hear_reset(timeline *t, const zt_stats *stats)
     i->most[ZT_RESERVED] = stats->reserved.peak;
 }
 
+/* Whether a name is one of a comma-separated list; "all" has every name. */
+static bool is_listed(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *item = list; item != NULL && *item != '\0';) {
+        const size_t size = strcspn(item, ",");
+        if ((size == length && memcmp(item, name, length) == 0) ||
+            (size == 3 && memcmp(item, "all", 3) == 0)) {
+            return true;
+        }
+        item += size + (item[size] == ',' ? 1 : 0);
+    }
+    return false;
+}
+
 static void hear(void *context, const zt_happened *happened)
 {
     timeline *t = context;
@@ -98,6 +114,7 @@ static void hear(void *context, const zt_happened *happened)
         instant *i = instant_new(t);
         if (i != NULL) {
             snprintf(i->at, sizeof i->at, "%s", happened->at);
+            i->resets = is_listed(t->resets_at, happened->at);
         }
     }
 }
@@ -122,10 +139,11 @@ static void take_marks(timeline *t, const zl_marks *marks)
     }
 }
 
-static zl_status timeline_new(const zl_torch_run *run, uint64_t rank, timeline *out, zl_err *err)
+static zl_status timeline_new(const zl_torch_run *run, uint64_t rank, const char *resets_at,
+                              timeline *out, zl_err *err)
 {
     zl_marks marks = {0};
-    timeline t = {.run = run, .step = -1};
+    timeline t = {.run = run, .step = -1, .resets_at = resets_at};
     zl_status status = zt_predict(run, rank, hear, &t, &marks, err);
     if (status == ZL_OK && t.failed) {
         status = zl_fail(err, ZL_E_RESOURCE, "no memory for the instants of this run");
@@ -285,13 +303,20 @@ static int32_t step_of(const timeline *t, const reading *r, uint64_t micro_steps
     return (int32_t)zl_min(step, t->run->steps - 1);
 }
 
+/* Where the message of a mark of initialize() resets the peaks itself, that is its instant. */
+static int find_init(const timeline *t, const char *at)
+{
+    const int mark = find_mark(t, -1, at);
+    return mark > 0 && t->at[mark - 1].resets && t->at[mark - 1].at[0] == '\0' ? mark - 1 : mark;
+}
+
 static int locate_usage(const timeline *t, reading *r, const char *message)
 {
     char name[ZT_MESSAGE];
     plain(message, name);
     for (size_t i = 0; i < sizeof init_messages / sizeof init_messages[0]; i++) {
         if (strcmp(name, init_messages[i].message) == 0) {
-            return find_mark(t, -1, init_messages[i].at);
+            return find_init(t, init_messages[i].at);
         }
     }
     const bool by_engine = strncmp(name, engine, sizeof engine - 1) == 0;
@@ -306,6 +331,13 @@ static int locate_usage(const timeline *t, reading *r, const char *message)
     return by_engine ? find_printed(t, step, where, micro) : find_place(t, step, where, micro);
 }
 
+/* Where the timer prints: just before "Engine after step". */
+static int find_end(const timeline *t, int32_t step)
+{
+    const int printed = find_printed(t, step, AFTER_STEP, t->run->accumulation - 1);
+    return printed != NOWHERE ? printed : find_mark(t, step, "after_step");
+}
+
 static int locate(const timeline *t, reading *r, const zt_sighting *s)
 {
     const int32_t last = (int32_t)t->run->steps - 1;
@@ -315,9 +347,8 @@ static int locate(const timeline *t, reading *r, const zt_sighting *s)
     case ZT_GIGABYTES:
         return locate_usage(t, r, s->message);
     case ZT_THROUGHPUT_TIMER:
-        return s->number == 0
-                   ? find_mark(t, last, "after_step")
-                   : find_mark(t, (int32_t)zl_min(s->number - 1, t->run->steps - 1), "after_step");
+        return find_end(t,
+                        s->number == 0 ? last : (int32_t)zl_min(s->number - 1, t->run->steps - 1));
     case ZT_MEMORY_SUMMARY:
     case ZT_NVIDIA_SMI:
     case ZT_SNAPSHOT: {
@@ -349,7 +380,7 @@ static since since_reset(const timeline *t, since given, int here)
 {
     for (int i = here - 1; i > given.from; i--) {
         if (t->at[i].resets) {
-            return (since){true, i};
+            return (since){given.known, i};
         }
     }
     return given;
@@ -407,7 +438,10 @@ static void name_instant(const instant *i, zt_row *row)
 {
     row->placed = true;
     row->step = i->step;
-    snprintf(row->at, sizeof row->at, "%s", i->printed ? place_names[i->where] : i->at);
+    snprintf(row->at, sizeof row->at, "%s",
+             i->printed         ? place_names[i->where]
+             : i->at[0] != '\0' ? i->at
+                                : "init");
 }
 
 static zl_status make_rows(const zt_log *log, const timeline *t, const zt_compare_options *options,
@@ -442,29 +476,38 @@ static zl_status make_rows(const zt_log *log, const timeline *t, const zt_compar
 
 /* ---- why ---- */
 
-/* Whether the log has the predicted bytes without this term, or twice. */
-static bool explains(const zt_printed *figure, uint64_t predicted, uint64_t term, bool *less)
+/* How well a term is the difference: exactly within the rounding of the log, nearly (a hundredth of
+ * it is something else), or not. */
+typedef enum match { NOT, NEARLY, EXACTLY } match;
+
+static match match_of(const zt_printed *figure, const zt_beside *b, uint64_t term)
 {
+    const bool less = b->off_by < 0;
     const uint64_t rounded = zl_align_up(term, 512);
-    *less = predicted >= rounded && zt_agrees(figure, predicted - rounded);
-    return *less || zt_agrees(figure, zl_add(predicted, rounded));
+    const uint64_t with = less ? zl_sub(b->predicted, rounded) : zl_add(b->predicted, rounded);
+    /* A term below the rounding of the log is no evidence. */
+    if (zl_poisoned(with) || rounded <= figure->high - figure->low) {
+        return NOT;
+    }
+    const uint64_t missed = (uint64_t)llabs(zt_off_by(figure, with));
+    return missed == 0 ? EXACTLY : zl_mul(100, missed) <= rounded ? NEARLY : NOT;
 }
 
 static void name_cause(const zt_printed *figure, const zl_alive *alive, zt_beside *b)
 {
+    match best = NOT;
     for (size_t i = 0; i < alive->count; i++) {
         const zl_named_bytes *term = &alive->term[i];
-        bool less = false;
-        if (explains(figure, b->predicted, term->bytes, &less)) {
-            snprintf(b->cause, sizeof b->cause, "%s %.80s", less ? "without" : "once more",
+        const match whole = match_of(figure, b, term->bytes);
+        /* Two buckets take turns under overlap_comm. */
+        const match half =
+            strcmp(term->name, "ipg bucket") == 0 ? match_of(figure, b, term->bytes / 2) : NOT;
+        const match found = whole >= half ? whole : half;
+        if (found > best) {
+            best = found;
+            snprintf(b->cause, sizeof b->cause, "%s%s %s%.72s", found == NEARLY ? "nearly " : "",
+                     b->off_by < 0 ? "without" : "once more", half > whole ? "half the " : "",
                      term->name);
-            return;
-        }
-        if (strcmp(term->name, "ipg bucket") == 0 &&
-            explains(figure, b->predicted, term->bytes / 2, &less)) {
-            snprintf(b->cause, sizeof b->cause, "one of two reduce buckets %s",
-                     less ? "less" : "more");
-            return;
         }
     }
 }
@@ -600,7 +643,7 @@ static zl_status compare(const zt_log *log, const zl_torch_run *run, uint64_t ra
     zt_compared compared = {0};
     timeline t = {0};
     learn(log, options, &learned);
-    ZL_TRY(timeline_new(&learned, rank, &t, err));
+    ZL_TRY(timeline_new(&learned, rank, options->resets_at, &t, err));
     zl_status status = make_rows(log, &t, options, &compared, err);
     if (status == ZL_OK) {
         count_verdicts(&compared);
@@ -693,7 +736,36 @@ static void turn_foreach(zl_torch_run *run)
     run->optimizer = ZL_TORCH_ADAMW_FOREACH;
 }
 
+static void turn_default_buckets(zl_torch_run *run)
+{
+    const zl_ds_config usual = zl_ds_config_default(run->ds.version);
+    run->ds.reduce_bucket_size = usual.reduce_bucket_size;
+    run->ds.allgather_bucket_size = usual.allgather_bucket_size;
+    run->ds.prefetch_bucket_size = usual.prefetch_bucket_size;
+}
+
+static void turn_double_batch(zl_torch_run *run)
+{
+    run->micro_batch = zl_mul(run->micro_batch, 2);
+}
+
+static void turn_half_batch(zl_torch_run *run)
+{
+    run->micro_batch = zl_ceil_div(run->micro_batch, 2);
+}
+
+static void turn_double_seq(zl_torch_run *run)
+{
+    run->seq = zl_mul(run->seq, 2);
+}
+
+static void turn_half_seq(zl_torch_run *run)
+{
+    run->seq = zl_ceil_div(run->seq, 2);
+}
+
 static const turn turns[] = {
+    {"the release's default bucket sizes", turn_default_buckets, NULL, true},
     {"overlap_comm", turn_overlap_comm, has_overlap_comm, true},
     {"contiguous_gradients", turn_contiguous_gradients, has_contiguous_gradients, true},
     {"reduce_scatter", turn_reduce_scatter, has_reduce_scatter, true},
@@ -701,6 +773,10 @@ static const turn turns[] = {
     {"zero.Init", turn_zero_init, has_zero_init, true},
     {"gradient clipping", turn_clipping, has_clipping, true},
     {"every step skipped by overflow", turn_skipped, NULL, true},
+    {"twice the micro-batch", turn_double_batch, NULL, false},
+    {"half the micro-batch", turn_half_batch, NULL, false},
+    {"twice the sequence", turn_double_seq, NULL, false},
+    {"half the sequence", turn_half_seq, NULL, false},
     {"recompute of every layer", turn_recompute, has_recompute, false},
     {"eager attention", turn_eager, has_eager, false},
     {"no dropout", turn_dropout, NULL, false},
@@ -734,7 +810,9 @@ zl_status zt_log_changes(const zt_log *log, const zl_torch_run *run, uint64_t ra
         zt_compared c = {0};
         turns[i].apply(&turned);
         /* What cannot be predicted is no answer. */
-        if ((turns[i].deepspeed && run->framework != ZL_TORCH_DEEPSPEED) ||
+        const uint64_t positions = turned.model.positions;
+        if ((positions > 0 && turned.seq > positions) ||
+            (turns[i].deepspeed && run->framework != ZL_TORCH_DEEPSPEED) ||
             compare(log, &turned, rank, options, false, &c, NULL) != ZL_OK) {
             continue;
         }

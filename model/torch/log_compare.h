@@ -49,8 +49,10 @@ typedef struct zt_compared {
 } zt_compared;
 
 typedef struct zt_compare_options {
-    uint32_t first_step; /* the log's first training step; 0 is the run's first */
-    const char *at;      /* mark to which figures without a place belong; NULL: "after_step" */
+    uint32_t first_step;   /* the log's first training step; 0 is the run's first */
+    const char *resets_at; /* comma-separated marks at which the program itself resets the peaks,
+                              "all", or NULL */
+    const char *at;        /* mark to which figures without a place belong; NULL: "after_step" */
 } zt_compare_options;
 
 /* run.ds.memory_breakdown and run.skipped are taken from the log. The caller releases *out. */

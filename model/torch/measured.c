@@ -92,6 +92,11 @@ uint32_t zl_ds_measured_release(size_t index)
 bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size)
 {
     int most = 0;
+    if (run->model.relative) {
+        snprintf(why, size, "of this class only its relative %s was measured",
+                 architectures[run->model.arch]);
+        return true;
+    }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const int here = agreement(&rows[i], run);
         most = here > most ? here : most;

@@ -13,7 +13,7 @@ static const uint64_t large_segment = 20971520;
 static const uint64_t old_granularity = 131072;
 
 /* A message is shorter than this, with a dozen processes in it. */
-enum { MESSAGE_MAX = 1600 };
+enum { MESSAGE_MAX = 1600, WINDOW = 3200 };
 
 /* The message without line breaks, so that phrases are found in wrapped ones as well. */
 typedef struct message {
@@ -30,7 +30,7 @@ static bool is_space(char byte)
 /* Up to the next message, or to a line that begins a traceback. */
 static void squeeze(zt_cursor c, message *m)
 {
-    c.left = c.left < 2 * MESSAGE_MAX ? c.left : 2 * MESSAGE_MAX;
+    c.left = c.left < WINDOW ? c.left : WINDOW;
     const zt_cursor rest = {c.at + 1, c.left - 1};
     const char *const breaks[] = {zt_find(rest, start), zt_find(rest, "\nTraceback"),
                                   zt_find(rest, "see_memory_usage]")};
@@ -83,8 +83,15 @@ static bool before(const message *m, const char *phrase, zt_printed *out)
 static zt_printed sum(const zt_printed *a, const zt_printed *b)
 {
     return a->present && b->present
-               ? (zt_printed){true, zl_add(a->low, b->low), zl_add(a->high, b->high)}
+               ? (zt_printed){true, zl_add(a->low, b->low), zl_add(a->high, b->high),
+                              zl_add(a->nominal, b->nominal)}
                : *(a->present ? a : b);
+}
+
+/* a - b, not below 0. */
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? zl_sub(a, b) : 0;
 }
 
 static void read_processes(const message *m, zt_oom *out)
@@ -138,13 +145,11 @@ static void read_message(const message *m, zt_oom *out)
         out->wording = ZT_OOM_CACHED;
     }
     if (out->reserved.present && out->allocated.present) {
-        out->unallocated.present = true;
-        out->unallocated.low = out->reserved.low > out->allocated.high
-                                   ? zl_sub(out->reserved.low, out->allocated.high)
-                                   : 0;
-        out->unallocated.high = out->reserved.high > out->allocated.low
-                                    ? zl_sub(out->reserved.high, out->allocated.low)
-                                    : 0;
+        const zt_printed *all = &out->reserved;
+        const zt_printed *used = &out->allocated;
+        out->unallocated =
+            (zt_printed){true, less(all->low, used->high), less(all->high, used->low),
+                         less(all->nominal, used->nominal)};
     }
 }
 
@@ -175,11 +180,13 @@ zt_oom_cause zt_oom_cause_of(const zt_oom *oom)
     if (!oom->free.present || !oom->unallocated.present) {
         return ZT_OOM_UNKNOWN;
     }
-    if (oom->allowed.present && oom->free.low >= oom->asked.high) {
+    if (oom->free.low >= oom->asked.high) {
         return ZT_OOM_LIMIT;
     }
-    return zl_add(oom->free.high, oom->unallocated.high) < oom->asked.low ? ZT_OOM_CAPACITY
-                                                                          : ZT_OOM_FRAGMENTATION;
+    /* As printed: two roundings may hide a request that just fits. */
+    return zl_add(oom->free.nominal, oom->unallocated.nominal) < oom->asked.nominal
+               ? ZT_OOM_CAPACITY
+               : ZT_OOM_FRAGMENTATION;
 }
 
 uint64_t zt_segment_bytes(uint64_t requested)

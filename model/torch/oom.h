@@ -47,7 +47,7 @@ typedef enum zt_oom_cause {
     ZT_OOM_CAPACITY,      /* even without a byte cached the request would not fit */
     ZT_OOM_FRAGMENTATION, /* free and cached memory together are enough */
     ZT_OOM_IMPOSSIBLE,    /* the request is larger than the device */
-    ZT_OOM_LIMIT,         /* the driver had memory, the limit of the process was reached */
+    ZT_OOM_LIMIT,         /* the driver reports enough free memory and still refused */
     ZT_OOM_CAUSE_COUNT
 } zt_oom_cause;
 

@@ -77,6 +77,12 @@ static zl_status check_shapes(const zl_torch_run *run, zl_err *err)
         return zl_fail(err, ZL_E_USAGE, "%" PRIu64 " layers cannot train, the model has %" PRIu64,
                        run->trainable_layers, c->layers);
     }
+    if (c->window != 0 && run->seq >= c->window) {
+        return zl_fail(err, ZL_E_UNMODELLED,
+                       "sequences of %" PRIu64 " tokens with a sliding window of %" PRIu64
+                       " are not modelled; shorter ones are",
+                       run->seq, c->window);
+    }
     return ZL_OK;
 }
 

@@ -133,16 +133,17 @@ static zt_printed range_of(decimal d, uint64_t unit, zt_rounding rounding)
     for (int i = 0; i < d.decimals; i++) {
         scale *= 10;
     }
+    const uint64_t nominal = narrow((2 * d.digits * unit + scale) / (2 * scale));
     if (unit == 1 && d.decimals == 0) {
-        return (zt_printed){true, narrow(d.digits), narrow(d.digits)};
+        return (zt_printed){true, nominal, nominal, nominal};
     }
     if (rounding == ZT_DOWN) {
         return (zt_printed){true, narrow((d.digits * unit + scale - 1) / scale),
-                            narrow(((d.digits + 1) * unit + scale - 1) / scale - 1)};
+                            narrow(((d.digits + 1) * unit + scale - 1) / scale - 1), nominal};
     }
     const wide twice = 2 * scale;
     const wide below = d.digits > 0 ? ((2 * d.digits - 1) * unit + twice - 1) / twice : 0;
-    return (zt_printed){true, narrow(below), narrow((2 * d.digits + 1) * unit / twice)};
+    return (zt_printed){true, narrow(below), narrow((2 * d.digits + 1) * unit / twice), nominal};
 }
 
 bool zt_take_number(zt_cursor *c, uint64_t unit, zt_rounding rounding, zt_printed *out)

@@ -25,6 +25,7 @@ typedef struct zt_cursor {
 typedef struct zt_printed {
     bool present;
     uint64_t low, high;
+    uint64_t nominal; /* what the digits say */
 } zt_printed;
 
 /* How the program rounds: to the digits it writes, to two decimals of which zeros at the end are

@@ -157,6 +157,11 @@ static bool says(zl_json file, const char *key)
     return zl_json_get(file, key).node != NULL;
 }
 
+static uint64_t part_of(uint64_t total, uint64_t by)
+{
+    return by == 0 ? 0 : total / by;
+}
+
 /* DeepSpeedConfig._set_batch_related_parameters: train_batch_size = micro-batch x accumulation x
  * ranks, and two of them are enough. */
 static zl_status decide_batch(zl_run *run, zl_json file, const zl_ds_config *ds, zl_err *err)
@@ -179,9 +184,9 @@ static zl_status decide_batch(zl_run *run, zl_json file, const zl_ds_config *ds,
     const bool free_micro = !micro && !zl_run_given(run, "micro-batch");
     const bool free_steps = !steps && !zl_run_given(run, "accumulation");
     if (free_micro) {
-        run->micro_batch = total / zl_mul(run->accumulation, run->ranks);
+        run->micro_batch = part_of(total, zl_mul(run->accumulation, run->ranks));
     } else if (free_steps) {
-        run->accumulation = total / zl_mul(run->micro_batch, run->ranks);
+        run->accumulation = part_of(total, zl_mul(run->micro_batch, run->ranks));
     }
     if (total == 0 || zl_prod(run->micro_batch, run->accumulation, run->ranks) != total) {
         return zl_fail(err, ZL_E_USAGE,

@@ -41,10 +41,10 @@ typedef enum zl_framework {
 } zl_framework;
 typedef enum zl_backend { ZL_BACKEND_HOST, ZL_BACKEND_CUDA, ZL_BACKEND_COUNT } zl_backend;
 typedef enum zl_precision {
-    ZL_PRECISION_FP32,       /* everything fp32, no master copy */
-    ZL_PRECISION_BF16,       /* pure: parameters, gradients and states bf16 */
-    ZL_PRECISION_BF16_MIXED, /* bf16 compute, fp32 master weights and states */
-    ZL_PRECISION_FP16_MIXED, /* fp16 compute, fp32 master weights and states, loss scale */
+    ZL_PRECISION_FP32,         /* everything fp32, no master copy */
+    ZL_PRECISION_BF16,         /* pure: parameters, gradients and states bf16 */
+    ZL_PRECISION_BF16_MIXED,   /* bf16 compute, fp32 master weights and states */
+    ZL_PRECISION_FP16_MIXED,   /* fp16 compute, fp32 master weights and states, loss scale */
     ZL_PRECISION_NATIVE_COUNT, /* those before are native ones */
     ZL_PRECISION_BF16_AUTOCAST = ZL_PRECISION_NATIVE_COUNT, /* fp32 parameters under autocast */
     ZL_PRECISION_COUNT
@@ -63,7 +63,7 @@ typedef enum zl_optimizer {
 typedef enum zl_attention {
     ZL_ATTENTION_FLASH,
     ZL_ATTENTION_EAGER,
-    ZL_ATTENTION_NATIVE_COUNT, /* those before are native ones */
+    ZL_ATTENTION_NATIVE_COUNT,                     /* those before are native ones */
     ZL_ATTENTION_SDPA = ZL_ATTENTION_NATIVE_COUNT, /* torch's own choice of kernel */
     ZL_ATTENTION_COUNT
 } zl_attention;

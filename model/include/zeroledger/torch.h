@@ -57,6 +57,9 @@ typedef struct zl_hf_config {
     uint64_t experts, experts_per_token; /* Mixtral */
     bool tied;                           /* output matrix = token table */
     bool attention_bias, mlp_bias;       /* Llama */
+    bool plain_output; /* attention's output projection has no bias whatever the others have */
+    bool relative;     /* Mistral, Qwen2: other classes with Llama's operations */
+    uint64_t window;   /* tokens that attention looks back; 0: all */
     double embedding_dropout, attention_dropout, hidden_dropout; /* probabilities */
 } zl_hf_config;
 

@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 bad=0
-same=(run ledger terms marks moments fit replay list trace)  # the same everywhere
+same=(run ledger terms marks moments fit replay list trace decode compare)  # the same everywhere
 mine=(train verdict bench)        # with a date, a speed
 read=(cases mutants checkpoint)   # by hand, or of a run that is not repeated here
 
@@ -24,6 +24,10 @@ small=(--model gpt2-tiny --seq 16)
 "$zl" explain --model gpt2-tiny --framework deepspeed@0.14.5 --stage 3 --ranks 4 --format json --out moments.json
 "$zl" fit "${small[@]}" --gpu v100-16g --headroom 5% --format json --out fit.json
 "$zl" replay "$2/model/test/cli/replay.trace.json" --format json --out replay.json
+"$zl" decode 'Tried to allocate 786.00 MiB. GPU 0 has a total capacity of 6.00 GiB of which 3.00 MiB is free.' \
+  --model gpt2 --framework fsdp2 --ranks 8 --micro-batch 4 --format json --out decode.json
+"$zl" compare "$2/model/test/cli/compare_summary.log" --model gpt2 --framework fsdp2 --ranks 8 --micro-batch 4 \
+  --format json --out compare.json
 "$zl" list phases --format json --out list.json
 recordings=$2/runtime/trace/test/recordings
 "$zl" trace --read "$recordings/leak" --output trace.json >/dev/null || [ $? = 1 ]
@@ -57,12 +61,18 @@ check trace warm.json
 "$zl" doctor --format json --out doctor.json
 check list doctor.json
 "$zl" fit "${small[@]}" --capacity 1MiB --format json --out no.json || [ $? = 1 ]
-check fit no.json
+"$zl" fit --model gpt2-tiny --framework ddp --ranks 2 --capacity 1GiB --format json --out ddp.json
+check fit no.json ddp.json
 sed 's/"segment_alloc", 67108864, 2097152/"segment_alloc", 67108864, 4194304/' \
   "$2/model/test/cli/replay.trace.json" >differs.trace.json
 "$zl" replay differs.trace.json --format json --out differs.json || [ $? = 1 ]
 "$zl" replay differs.trace.json --addresses ascending --format json --out ascending.json
 check replay differs.json ascending.json
+"$zl" compare "$2/model/test/cli/compare_wordings.log" --model gpt2 --framework deepspeed@0.14.5 --stage 2 --ranks 4 \
+  --format json --out compared.json || [ $? = 1 ]
+"$zl" decode 'Tried to allocate 2.00 MiB' --format json --out bare.json
+check compare compared.json
+check decode bare.json
 for model in bert-large-pretraining llama-3-8b; do
   "$zl" predict --model $model --ranks 8 --stage 2 --accumulation 2 --dropout 0.1 --format json --out $model.json
   check ledger $model.json

@@ -68,6 +68,8 @@ static void bad_documents_are_refused(void **state)
         {"ledger", "\"at_peak\"", "\"at_pike\"", "at_peak is missing"},
         {"ledger", "\"granule\": 256", "\"granule\": -256", "granule: must be at least 1"},
         {"replay", "\"step\": -1", "\"step\": -1.5", "marks[0].step: is not of type integer"},
+        {"compare", "\"verdict\": \"agrees\"", "\"verdict\": \"close\"", "verdict: is none"},
+        {"decode", "\"low\": ", "\"low\": -", "asked.low: must be at least 0"},
         {"terms", "\"shards\": true", "\"shards\": \"yes\"", "shards: is not of type boolean"},
         {"fit", "micro_batch", "seq", "quantity: is not the value"},
         {"list", "\"what\": \"", "\"what\": \"x", "what: is none of the values"},

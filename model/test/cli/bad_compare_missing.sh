@@ -1,0 +1,1 @@
+zl compare missing.log --model gpt2 --framework single

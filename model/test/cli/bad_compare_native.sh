@@ -1,0 +1,1 @@
+zl compare "${0%/*}/compare_wordings.log" --model gpt2

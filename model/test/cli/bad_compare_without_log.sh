@@ -1,0 +1,1 @@
+zl compare --model gpt2 --framework single

@@ -1,0 +1,1 @@
+zl decode 'Tried to allocate 2.00 MiB' --model gpt2
