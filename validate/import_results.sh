@@ -4,7 +4,7 @@
 #     bash validate/import_results.sh docs/results/2026-12-01-h200 results.tar.gz...
 #
 # Takes one results.tar.gz or several of one commit and one kind of machine; where two have the same run, the later one
-# counts, and so with rows of speed. For each training run: train.json and the ledger of every rank. Of the modes: conform.json, sanitizer.json, speed.json,
+# counts, and so with rows of speed. For each training run: train.json and the ledger of every rank (ledger.rankN.same: the same as rank 0's). Of the modes: conform.json, sanitizer.json, speed.json,
 # reference*.json, kernels.txt, nccl.json, trace/ and trace-RUN/, and runs.txt, the verdict of every run, also of those that did not do what they should. Ends
 # with the number of runs and of bad ones; exit 1 if there are bad ones, which are kept like the others, 3 if the files do
 # not belong together. The folder must not exist yet.
@@ -23,6 +23,33 @@ mkdir "$into"
 identity() { grep -vE '"(date|gpus)":' "$1"; }
 gpus() { sed -n 's/.*"gpus": \([0-9]*\).*/\1/p' "$1"; }
 
+# A ledger with a line for each cell: a third of the bytes, the same values.
+cells_on_lines() {
+  awk '/^  "cells": \[$/ { cells = 1; print; next }
+    cells && /^    \{$/ { line = "    {"; next }
+    cells && /^    \},?$/ { sub(/^ */, ""); print line $0; line = ""; next }
+    line != "" { sub(/^ */, ""); line = line $0 (/,$/ ? " " : ""); next }
+    { print }' "$1"
+}
+
+# The ledgers of a run. That of a rank which is rank 0's but for its number is not kept twice: ledger.rankN.same says so, and
+# recheck takes it at its word.
+ledgers() { # ledgers RUN INTO
+  local ledger name
+  for ledger in "$1"/ledger.rank*.json; do
+    name=$(basename "$ledger" .json)
+    if [ "$name" != ledger.rank0 ] && [ -f "$1/ledger.rank0.json" ] &&
+      cmp -s <(sed '/^  "rank": [0-9]*,$/d' "$1/ledger.rank0.json") <(sed '/^  "rank": [0-9]*,$/d' "$ledger"); then
+      echo 'ledger.rank0.json, but for "rank"' >"$2/$name.same"
+    else
+      cells_on_lines "$ledger" >"$2/$name.json"
+    fi
+  done
+}
+
+# A trace without the folders in its command line, which were those of a machine.
+trace() { sed -E 's#^( *")/[^"]*/([^"/]+",?)$#\1\2#' "$1"; }
+
 import() { # import FOLDER: an unpacked results.tar.gz
   local from=$1 run name mode
   [ -f "$from/provenance.json" ] || fail 'no provenance.json: not a result of gpu.sh'
@@ -38,7 +65,8 @@ import() { # import FOLDER: an unpacked results.tar.gz
     [ -f "$run/train.json" ] || continue # refused or killed on purpose, or failed: runs.txt says so
     rm -rf "${into:?}/$name"
     mkdir "$into/$name"
-    cp "$run"/train.json "$run"/ledger.rank*.json "$into/$name"
+    cp "$run"/train.json "$into/$name"
+    ledgers "$run" "$into/$name"
   done
   [ ! -f "$from/train/results.txt" ] || cat "$from/train/results.txt" >>"$work/runs.txt"
   if [ -f "$from/speed/speed.json" ]; then # rows are added to those of before
@@ -57,14 +85,15 @@ import() { # import FOLDER: an unpacked results.tar.gz
   [ ! -f "$from/reference/committed.json" ] || cp "$from/reference/committed.json" "$into/reference.json"
   [ ! -f "$from/reference/here.json" ] || cp "$from/reference/here.json" "$into/reference-here.json"
   [ ! -f "$from/nccl/nccl.json" ] || cp "$from/nccl/nccl.json" "$into"
-  [ ! -f "$from/nccl/nccl-trace.json" ] || cp "$from/nccl/nccl-trace.json" "$into"
+  [ ! -f "$from/nccl/nccl-trace.json" ] || trace "$from/nccl/nccl-trace.json" >"$into/nccl-trace.json"
   for run in "$from"/trace/*.run/; do # a ledger and the trace of the same run, side by side
     name=$(basename "$run" .run)
     [ -f "$run/train.json" ] && [ -f "$from/trace/$name.json" ] || continue
     rm -rf "${into:?}/trace-$name"
     mkdir "$into/trace-$name"
-    cp "$run"/train.json "$run"/ledger.rank*.json "$into/trace-$name"
-    cp "$from/trace/$name.json" "$into/trace-$name/trace.json"
+    cp "$run"/train.json "$into/trace-$name"
+    ledgers "$run" "$into/trace-$name"
+    trace "$from/trace/$name.json" >"$into/trace-$name/trace.json"
   done
   for name in "$from"/trace/{*.json,trace.txt}; do # timelines are to be looked at, not kept
     [ -f "$name" ] && [[ $name != *.timeline.json ]] && [ ! -d "${name%.json}.run" ] || continue

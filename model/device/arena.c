@@ -51,6 +51,7 @@ static bool make_room(arena *a)
         a->short_of_memory = true;
         return false;
     }
+    memset(&more[a->room], 0, (room - a->room) * sizeof *more);
     a->hole = more;
     a->room = room;
     return true;

@@ -16,6 +16,7 @@
 #
 # OUT        where results go, build/gpu if not set: results.tar.gz, with a folder for each mode and provenance.json, and
 #            summary.txt; validate/import_results.sh makes a folder of docs/results from the former
+#            (packed anew twice a minute and at the end, also when a signal is the end)
 # ZR_ARCH    what the kernels are compiled for; 90
 # ZR_LIMIT   seconds after which a mode begins no other run; 300, and with `all` for each
 # CUDA_HOME, NCCL_ROOT    searched for headers and libraries before the usual places
@@ -70,13 +71,61 @@ cat >"$results/provenance.json" <<JSON
 }
 JSON
 
+# What is there is packed whatever ends this: its own end, a signal (a time limit's TERM), or, at most half a minute older, KILL.
+pack() {
+  local new=$out/.results.$BASHPID.tar.gz
+  tar -C "$results" -czf "$new" . 2>/dev/null || [ $? -eq 1 ] # 1: a file grew meanwhile
+  mv "$new" "$out/results.tar.gz"
+}
+below() { # below PID: all processes that it started, and those that they did; some have sessions of their own
+  awk '/^Pid:/ { pid = $2 } /^PPid:/ { print pid, $2 }' /proc/[0-9]*/status 2>/dev/null |
+    awk -v root="$1" '{ parent[$1] = $2 }
+      END { for (pid in parent) { at = parent[pid]; while (at > 1 && at != root) at = parent[at]; if (at == root) print pid } }'
+}
+child='' packer=''
+end_processes() { # the mode if it still runs, and the packer
+  local pids
+  pids="$child $packer $(for pid in $child $packer; do below "$pid"; done | tr '\n' ' ')"
+  # shellcheck disable=SC2086
+  kill -TERM $pids 2>/dev/null || true
+  [ -z "$child" ] || sleep 1
+  # shellcheck disable=SC2086
+  kill -KILL $pids 2>/dev/null || true
+  rm -f "$out"/.results.*.tar.gz
+}
+# shellcheck disable=SC2317
+ended() { # ended CODE
+  trap - EXIT
+  trap '' HUP INT TERM
+  end_processes
+  pack
+  exit "$1"
+}
+trap 'ended $?' EXIT
+trap 'ended 129' HUP
+trap 'ended 130' INT
+trap 'ended 143' TERM
+
+# A shell looks at signals between commands, and while it waits; so modes run in the background.
+run_mode() { # run_mode MODE ARGUMENT...
+  local mode=$1 rc=0
+  shift
+  OUT=$results/$mode bash "runtime/test/gpu_$mode.sh" "$@" &
+  child=$!
+  wait "$child" || rc=$?
+  child=''
+  return $rc
+}
+while sleep 30; do pack; done &
+packer=$!
+
 status=0
 for mode in "${modes[@]}"; do
   mkdir "$results/$mode"
   begin=$SECONDS rc=0
   printf '\n==== %s\n' "$mode"
   if [ -f "runtime/test/gpu_$mode.sh" ]; then
-    OUT=$results/$mode bash "runtime/test/gpu_$mode.sh" "$@" || rc=$?
+    run_mode "$mode" "$@" || rc=$?
   else
     echo "no script of this mode"
     rc=4
@@ -84,7 +133,6 @@ for mode in "${modes[@]}"; do
   printf '%s: exit %d, %d s\n' "$mode" $rc $((SECONDS - begin)) | tee -a "$out/summary.txt"
   [ $status -ne 0 ] || status=$rc
 done
-tar -C "$results" -czf "$out/results.tar.gz" .
 printf '\nresults: %s\n' "$out/results.tar.gz"
 cat "$out/summary.txt"
 exit $status

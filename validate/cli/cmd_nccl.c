@@ -20,19 +20,23 @@ static void print_row(const zv_nccl_row *row, const zv_nccl_verdict *v)
            (int64_t)(v->measured - v->predicted), word(v));
 }
 
-/* The same by the meter, which saw who asked. */
-static zl_status print_traced(const char *path, const zv_nccl_row *row, const zv_nccl_verdict *v,
-                              size_t *differ, zl_err *err)
+/* The same by the meter, which saw who asked; it has to have seen it on every rank's device. */
+static zl_status print_traced(const char *path, const zv_nccl_row *row, uint64_t ranks,
+                              const zv_nccl_verdict *v, bool *differs, zl_err *err)
 {
-    bool found = false;
+    size_t devices = 0;
     uint64_t bytes = 0;
-    ZL_TRY(zv_nccl_traced(path, row->name, &found, &bytes, err));
-    if (!found || !v->judged) {
+    if (!v->judged) {
+        return ZL_OK;
+    }
+    ZL_TRY(zv_nccl_traced(path, row->name, v->predicted, &devices, &bytes, err));
+    *differs = *differs || devices != ranks || bytes != v->predicted;
+    if (devices != ranks) {
+        printf("%-24s traced on %zu devices of %" PRIu64 ": differs\n", row->name, devices, ranks);
         return ZL_OK;
     }
     printf("%-24s traced %11" PRIu64 ", %+" PRId64 ": %s\n", row->name, bytes,
            (int64_t)(bytes - v->predicted), bytes == v->predicted ? "equal" : "differs");
-    *differ += bytes == v->predicted ? 0 : 1;
     return ZL_OK;
 }
 
@@ -51,10 +55,11 @@ zl_status zv_cmd_nccl(const zv_settings *s, zl_err *err)
         const zv_nccl_verdict v = zv_nccl_judge(&nccl.row[i], nccl.ranks, &usual);
         print_row(&nccl.row[i], &v);
         judged += v.judged ? 1 : 0;
-        differ += zv_nccl_agrees(&v) ? 0 : 1;
+        bool differs = !zv_nccl_agrees(&v);
         if (s->operands > 1) {
-            ZL_TRY(print_traced(s->operand[1], &nccl.row[i], &v, &differ, err));
+            ZL_TRY(print_traced(s->operand[1], &nccl.row[i], nccl.ranks, &v, &differs, err));
         }
+        differ += differs ? 1 : 0;
     }
     printf("%zu communicators judged, %zu differ\n", judged, differ);
     return differ == 0 ? ZL_OK : ZL_NO;

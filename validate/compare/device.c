@@ -52,6 +52,7 @@ static zl_status read_used(zl_json root, const zl_ledger *ledger, zv_used *out, 
     if (strcmp(run, wanted) != 0) {
         return zl_fail(err, ZL_E_INPUT, "it is of run %s, the ledger beside it of %s", run, wanted);
     }
+    out->loopback = zl_json_get(root, "loopback").node != NULL;
     if (used.node == NULL || !of_rank(root, ledger)) {
         return ZL_OK;
     }
@@ -146,7 +147,8 @@ zl_status zv_device_judge(const char *path, const zl_ledger *ledger, const zl_co
         zl_constants_find(used.gpu, used.driver, used.cuda, &own)) {
         constants = &own;
     }
-    ZL_TRY(zl_predict_device(&ledger->run, ledger->loopback, constants, &device, err));
+    ZL_TRY(zl_predict_device(&ledger->run, ledger->loopback || used.loopback, constants, &device,
+                             err));
     if (ledger->witness.present) {
         v.arena = pair_of(device.part[ZL_DEVICE_ARENA], ledger->witness.arena_reserved, 0);
     }

@@ -16,6 +16,7 @@
 
 /* What train.json says of the device. */
 typedef struct zv_used {
+    bool loopback; /* the rank's peers were not there */
     bool present;  /* there is such a file, of this run and of this ledger's rank, with a figure */
     uint64_t used; /* bytes in use on the GPU at the end, by anyone */
     char gpu[64];

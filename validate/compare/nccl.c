@@ -146,57 +146,75 @@ bool zv_nccl_agrees(const zv_nccl_verdict *v)
     return !v->judged || (v->channels && v->measured == v->predicted);
 }
 
-/* *found: the marks of a device have both stages; the growth is that since the mark before. */
+/* The growth of one device, and whether its marks have both stages. The meter also sets marks of
+ * its own, wherever the program asks how much is in use: one lies between the communicator's
+ * allocations and its mark, so what was there before is that of the last mark that the program set.
+ */
 static zl_status look(zl_json marks, const char *name, bool *found, uint64_t *bytes, zl_err *err)
 {
     char first[ZV_NCCL_NAME_SIZE + 16];
     char last[ZV_NCCL_NAME_SIZE + 16];
     uint64_t before = 0;
     uint64_t begin = 0;
+    bool set = false;
     bool begun = false;
     (void)snprintf(first, sizeof first, "%s communicator", name);
     (void)snprintf(last, sizeof last, "%s reduce-scatter", name);
-    for (size_t i = 0; i < zl_json_size(marks); i++) {
+    *found = false;
+    for (size_t i = 0; i < zl_json_size(marks) && !*found; i++) {
         const zl_json mark = zl_json_item(marks, i);
         const char *text = NULL;
         uint64_t traced = 0;
+        bool automatic = false;
         ZL_TRY(zl_json_string(zl_json_get(mark, "name"), &text, err));
         ZL_TRY(zl_json_u64(zl_json_get(mark, "traced"), &traced, err));
-        if (strcmp(text, first) == 0) {
+        ZL_TRY(zl_json_bool(zl_json_get(mark, "automatic"), &automatic, err));
+        if (automatic) {
+            continue;
+        }
+        if (set && strcmp(text, first) == 0) {
             begin = before;
             begun = true;
         }
         if (begun && strcmp(text, last) == 0) {
             *bytes = traced > begin ? traced - begin : 0;
             *found = true;
-            return ZL_OK;
         }
         before = traced;
+        set = true;
     }
     return ZL_OK;
 }
 
-static zl_status look_everywhere(zl_json root, const char *name, bool *found, uint64_t *bytes,
-                                 zl_err *err)
+static zl_status look_everywhere(zl_json root, const char *name, uint64_t expected, size_t *devices,
+                                 uint64_t *bytes, zl_err *err)
 {
     ZL_TRY(zl_json_schema(root, "zeroledger.trace/1", err));
     const zl_json processes = zl_json_get(root, "processes");
-    for (size_t i = 0; i < zl_json_size(processes) && !*found; i++) {
-        const zl_json devices = zl_json_get(zl_json_item(processes, i), "devices");
-        for (size_t d = 0; d < zl_json_size(devices) && !*found; d++) {
-            ZL_TRY(look(zl_json_get(zl_json_item(devices, d), "marks"), name, found, bytes, err));
+    for (size_t i = 0; i < zl_json_size(processes); i++) {
+        const zl_json list = zl_json_get(zl_json_item(processes, i), "devices");
+        for (size_t d = 0; d < zl_json_size(list); d++) {
+            bool found = false;
+            uint64_t here = 0;
+            ZL_TRY(look(zl_json_get(zl_json_item(list, d), "marks"), name, &found, &here, err));
+            if (found && (*devices == 0 || distance(here, expected) > distance(*bytes, expected))) {
+                *bytes = here;
+            }
+            *devices += found ? 1 : 0;
         }
     }
     return ZL_OK;
 }
 
-zl_status zv_nccl_traced(const char *path, const char *name, bool *found, uint64_t *bytes,
-                         zl_err *err)
+zl_status zv_nccl_traced(const char *path, const char *name, uint64_t expected, size_t *devices,
+                         uint64_t *bytes, zl_err *err)
 {
     zl_json_doc *doc = NULL;
-    *found = false;
+    *devices = 0;
+    *bytes = 0;
     ZL_TRY(zl_json_load(path, &doc, err));
-    const zl_status status = look_everywhere(zl_json_root(doc), name, found, bytes, err);
+    const zl_status status =
+        look_everywhere(zl_json_root(doc), name, expected, devices, bytes, err);
     zl_json_free(doc);
     return status == ZL_OK || err == NULL ? status : zl_fail_at(err, path);
 }

@@ -56,9 +56,11 @@ zv_nccl_verdict zv_nccl_judge(const zv_nccl_row *row, uint64_t ranks, const zl_n
 /* True where it was not judged. */
 bool zv_nccl_agrees(const zv_nccl_verdict *verdict);
 
-/* Growth of what the meter traced, of the first rank, over a row's stages up to the rings; false if
- * zeroledger.trace/1 at path has no such marks. */
-ZL_NODISCARD zl_status zv_nccl_traced(const char *path, const char *name, bool *found,
-                                      uint64_t *bytes, zl_err *err);
+/* By the meter, from the mark that the program set before a row (the communicator before it is
+ * gone) to that of its rings: the growth of the device that is furthest from what is expected.
+ * *devices: how many have these marks in zeroledger.trace/1 at path; a process's first row has none
+ * before it. */
+ZL_NODISCARD zl_status zv_nccl_traced(const char *path, const char *name, uint64_t expected,
+                                      size_t *devices, uint64_t *bytes, zl_err *err);
 
 #endif

@@ -77,8 +77,8 @@ static zl_status add(collection *c, const char *path, const zl_ledger *ledger, c
         c->room = room;
     }
     entry *const e = &c->entry[c->entries];
-    *e = (entry){.run = ledger->run, .loopback = ledger->loopback};
-    e->used.several = ledger->run.ranks > 1 && !ledger->loopback;
+    *e = (entry){.run = ledger->run, .loopback = ledger->loopback || used->loopback};
+    e->used.several = ledger->run.ranks > 1 && !e->loopback;
     e->used.used = used->used;
     e->used.arena = ledger->witness.arena_reserved;
     zl_run_id(&ledger->run, e->used.run_id);
@@ -132,7 +132,8 @@ static zl_status visit(void *context, const char *path, zl_err *err)
     const char *const slash = strrchr(path, '/');
     const char *const name = slash != NULL ? slash + 1 : path;
     if (strncmp(name, "ledger.rank", 11) == 0) {
-        return take_ledger(c, path, err);
+        /* The figure of the whole GPU is that of one rank, whose ledger is kept. */
+        return strstr(name, ".json") != NULL ? take_ledger(c, path, err) : ZL_OK;
     }
     if (strcmp(name, "nccl.json") == 0) {
         return take_nccl(c, path, err);

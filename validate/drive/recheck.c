@@ -1,6 +1,7 @@
 #include "drive/recheck.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compare/nccl.h"
@@ -116,6 +117,40 @@ static zl_status check_ledger(recheck *r, const char *path, const zl_ledger *mea
     return ZL_OK;
 }
 
+/* ledger.rankN.same: this rank's ledger was, but for its number, that of rank 0 beside it; so
+ * import_results.sh keeps it once. Judged like one of its own. */
+static bool is_same(const char *name, uint64_t *rank)
+{
+    static const char begin[] = "ledger.rank";
+    char *end = NULL;
+    if (strncmp(name, begin, sizeof begin - 1) != 0) {
+        return false;
+    }
+    *rank = strtoull(name + sizeof begin - 1, &end, 10);
+    return strcmp(end, ".same") == 0;
+}
+
+static zl_status check_same(recheck *r, const char *path, uint64_t rank, zl_err *err)
+{
+    char first[ZV_PATH_SIZE];
+    zl_ledger *ledger = NULL;
+    const int folder = (int)(strrchr(path, '/') - path);
+    const int used = snprintf(first, sizeof first, "%.*s/ledger.rank0.json", folder, path);
+    if (used < 0 || (size_t)used >= sizeof first) {
+        return zl_fail(err, ZL_E_USAGE, "%s: the path is too long", path);
+    }
+    ZL_TRY(zl_ledger_load(first, &ledger, err));
+    zl_status status = ZL_OK;
+    if (rank > 0 && rank < ledger->run.ranks && !ledger->loopback) {
+        ledger->rank = rank;
+        status = check_ledger(r, path, ledger, err);
+    } else {
+        status = zl_fail(err, ZL_E_INPUT, "%s: this run has no such rank", path);
+    }
+    zl_ledger_free(ledger);
+    return status;
+}
+
 /* A file is a ledger if it says so. */
 static bool is_ledger(const char *path)
 {
@@ -138,9 +173,14 @@ static bool is_ledger(const char *path)
 static zl_status visit(void *context, const char *path, zl_err *err)
 {
     zl_ledger *ledger;
+    uint64_t rank = 0;
     const char *const slash = strrchr(path, '/');
-    if (strcmp(slash == NULL ? path : slash + 1, "nccl.json") == 0) {
+    const char *const name = slash == NULL ? path : slash + 1;
+    if (strcmp(name, "nccl.json") == 0) {
         return check_nccl(context, path, err);
+    }
+    if (is_same(name, &rank)) {
+        return check_same(context, path, rank, err);
     }
     if (!is_ledger(path)) {
         return ZL_OK;

@@ -15,6 +15,16 @@ grep -q '^| PyTorch fsdp2, eager | none | fp32 | failed: out of memory | | | | |
 sed 's/"step_seconds": 0.39/"step_seconds": 0/' "$example" >"$work/wrong.json"
 ! "$table" "$work/wrong.json" >/dev/null 2>&1 || { echo 'a step of no time is not refused'; exit 1; }
 
+# A file made from printed lines is what these lines say, all of them.
+while IFS= read -r log; do
+  folder=$(dirname "$log")
+  bash "$2/validate/speed/from_lines.sh" "$folder" >"$work/lines.json"
+  [ "${ZL_BLESS-}" != 1 ] || cp "$work/lines.json" "$folder/speed.json"
+  diff -u "$folder/speed.json" "$work/lines.json" || { echo "$folder/speed.json is not what its logs say: run this test with ZL_BLESS=1"; exit 1; }
+  rows=$(cat "$folder"/speed*.log | grep -c ' s a step, ')
+  [ "$(grep -c '"from": "lines"' "$work/lines.json")" = "$rows" ] || { echo "$folder/speed.json lacks rows"; exit 1; }
+done < <(find "$2/docs/results" -mindepth 2 -maxdepth 2 -name 'speed1.log' | sort)
+
 newest=$(find "$2/docs/results" -mindepth 2 -maxdepth 2 -name speed.json | sort | tail -n 1)
 # Without one, nothing is between the marks.
 { echo "$begin"; [ -z "$newest" ] || "$table" "$newest"; echo "$end"; } >"$work/new.md"

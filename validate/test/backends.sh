@@ -28,9 +28,16 @@ while IFS= read -r ledger; do
   host_run "$ledger" >"$work/run.json"
   "$train" --run "$work/run.json" --steps 2 --data "$work/data" --out "$work/out" --quiet 2>"$work/words" ||
     { cat "$work/words"; exit 1; }
-  for gpu in "$folder"/ledger.rank*.json; do
+  for gpu in "$folder"/ledger.rank*; do
+    rank=${gpu##*ledger.rank}
+    rank=${rank%.*}
+    if [[ $gpu = *.same ]]; then # import_results.sh found it to be rank 0's, but for the number
+      sed "s/^  \"rank\": 0,$/  \"rank\": $rank,/" "$ledger" >"$work/gpu.json"
+    else
+      cp "$gpu" "$work/gpu.json"
+    fi
     compared=$((compared + 1)) rc=0
-    "$validate" compare --skip-work "$work/out/$(basename "$gpu")" "$gpu" >"$work/answer" || rc=$?
+    "$validate" compare --skip-work "$work/out/ledger.rank$rank.json" "$work/gpu.json" >"$work/answer" || rc=$?
     [ $rc -le 1 ] || { echo "$gpu cannot be compared"; exit 1; }
     [ $rc -eq 0 ] || { differ=$((differ + 1)); printf '%s: ' "$gpu"; cat "$work/answer"; }
   done

@@ -437,23 +437,50 @@ static void nccl_is_judged_to_the_byte(void **state)
     assert_int_equal(nccl_differ(), 1); /* channels that the cap does not leave */
 }
 
+/* Two devices whose second communicator grew to so many bytes. */
+static void write_marks(uint64_t first, uint64_t second)
+{
+    static const char device[] =
+        "{\"devices\": [{\"marks\": ["
+        "{\"name\": \"context\", \"automatic\": true, \"traced\": 7}, "
+        "{\"name\": \"a communicator\", \"automatic\": false, \"traced\": 17}, "
+        "{\"name\": \"a reduce-scatter\", \"automatic\": false, \"traced\": 47}, "
+        "{\"name\": \"a destroyed\", \"automatic\": false, \"traced\": 9}, "
+        "{\"name\": \"asked\", \"automatic\": true, \"traced\": 19}, "
+        "{\"name\": \"b communicator\", \"automatic\": false, \"traced\": 19}, "
+        "{\"name\": \"b reduce-scatter\", \"automatic\": false, \"traced\": %" PRIu64 "}]}]}";
+    char one[1024];
+    char two[1024];
+    char text[4096];
+    (void)snprintf(one, sizeof one, device, first);
+    (void)snprintf(two, sizeof two, device, second);
+    (void)snprintf(
+        text, sizeof text,
+        "{\"schema\": \"zeroledger.trace/1\", \"processes\": [{\"devices\": []}, %s, %s]}", one,
+        two);
+    write_text("trace.json", text);
+}
+
 static void marks_of_a_trace_are_found(void **state)
 {
     (void)state;
     char path[128];
-    bool found = false;
+    size_t devices = 9;
     uint64_t bytes = 0;
-    write_text("trace.json",
-               "{\"schema\": \"zeroledger.trace/1\", \"processes\": [{\"devices\": []}, "
-               "{\"devices\": [{\"marks\": [{\"name\": \"context\", \"traced\": 7}, {\"name\": "
-               "\"a communicator\", \"traced\": 17}, {\"name\": \"a reduce-scatter\", \"traced\": "
-               "47}]}]}]}");
+    write_marks(49, 48);
     (void)snprintf(path, sizeof path, "%s/trace.json", folder);
-    assert_int_equal(zv_nccl_traced(path, "a", &found, &bytes, NULL), ZL_OK);
-    assert_true(found);
+    /* From the mark that the program set before, 9, not from the meter's own, 19; of two devices
+     * the one that is further from what is expected. */
+    assert_int_equal(zv_nccl_traced(path, "b", 40, &devices, &bytes, NULL), ZL_OK);
+    assert_int_equal(devices, 2);
+    assert_int_equal(bytes, 39);
+    assert_int_equal(zv_nccl_traced(path, "b", 39, &devices, &bytes, NULL), ZL_OK);
     assert_int_equal(bytes, 40);
-    assert_int_equal(zv_nccl_traced(path, "b", &found, &bytes, NULL), ZL_OK);
-    assert_false(found);
+    /* Nothing was set before the first. */
+    assert_int_equal(zv_nccl_traced(path, "a", 40, &devices, &bytes, NULL), ZL_OK);
+    assert_int_equal(devices, 0);
+    assert_int_equal(zv_nccl_traced(path, "c", 40, &devices, &bytes, NULL), ZL_OK);
+    assert_int_equal(devices, 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)

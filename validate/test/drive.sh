@@ -139,6 +139,10 @@ compare_and_recheck_answer)
   expect 2 "$validate" compare "$a"
   expect 0 "$validate" recheck o
   last '4 cases, 0 differ'
+  echo 'a rank that the run has not' >"${a%0.json}9.same"
+  expect 3 "$validate" recheck o
+  has err 'no such rank'
+  rm "${a%0.json}9.same"
   cp "$a" before.json
   FAKE_EDIT=1 expect 1 run --fresh
   expect 1 "$validate" compare before.json "$a"

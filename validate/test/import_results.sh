@@ -34,6 +34,21 @@ grep -q '"gpus": 2' out/first/provenance.json
 [ "$(sed -n 's/ *{"name": //p' out/first/speed.json)" = "$(printf '%s\n' '"tiny-n2", "of": "two"},' '"same", "of": "again"},' '"tiny", "of": "again"}')" ] ||
   die "$(cat out/first/speed.json)"
 [ "$(awk '{ print $1, $2 }' out/first/runs.txt)" = "$(printf '%s\n' 'tiny ok' 'tiny-n2 ok')" ] || die "$(cat out/first/runs.txt)"
+
+# Two ranks: what is the same is kept once, and a ledger keeps its values, with a line for each cell.
+ledger() { # ledger RANK BYTES
+  printf '{\n  "rank": %d,\n  "cells": [\n    {\n      "phase": "step, late",\n      "list": [\n        %d,\n        {\n          "a": 1\n        }\n      ]\n    },\n    {\n      "b": 2\n    }\n  ]\n}\n' "$1" "$2"
+}
+for rank in 0 1 2; do ledger $rank $((rank == 2 ? 6 : 5)) >two/train/runs/tiny-n2/ledger.rank$rank.json; done
+tar -C two -czf ranks.tar.gz .
+bash "$import" out/ranks ranks.tar.gz >said
+[ "$(ls out/ranks/tiny-n2)" = "$(printf '%s\n' ledger.rank0.json ledger.rank1.same ledger.rank2.json train.json)" ] || die "$(ls out/ranks/tiny-n2)"
+[ "$(sed -n '3,6p' out/ranks/tiny-n2/ledger.rank2.json)" = '  "cells": [
+    {"phase": "step, late", "list": [6, {"a": 1}]},
+    {"b": 2}
+  ]' ] || die "$(cat out/ranks/tiny-n2/ledger.rank2.json)"
+cmp <(tr -d ' \n' <out/ranks/tiny-n2/ledger.rank2.json) <(tr -d ' \n' <two/train/runs/tiny-n2/ledger.rank2.json)
+
 rc=0
 bash "$import" out/bad one.tar.gz bad.tar.gz >said || rc=$?
 [ $rc = 1 ] && [ -f out/bad/wrong/train.json ] || die 'a bad run is dropped, or goes unnoticed'

@@ -78,9 +78,10 @@ static int by_key(const void *a, const void *b)
 
 static void the_table_is_what_the_records_measured(void **state)
 {
-    static const char *const files[] = {ZV_RECORDS "/torch-h200.jsonl",
-                                        ZV_RECORDS "/torch-lora-h200.jsonl",
-                                        ZV_RECORDS "/deepspeed-h200.jsonl"};
+    static const char *const files[] = {
+        ZV_RECORDS "/torch-h200.jsonl", ZV_RECORDS "/torch-lora-h200.jsonl",
+        ZV_RECORDS "/deepspeed-h200.jsonl", ZV_RECORDS "/extra/torch-extra.jsonl",
+        ZV_RECORDS "/extra/deepspeed-extra.jsonl"};
     (void)state;
     static rows r;
     static char wanted[TEXT_SIZE];

@@ -72,7 +72,7 @@ static double distance(const float *have, const float *want, uint64_t n)
             off = d;
         }
         if (!isfinite(d)) {
-            return INFINITY;
+            return HUGE_VAL;
         }
         largest = fmax(largest, fabs((double)want[i]));
     }
