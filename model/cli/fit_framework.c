@@ -207,6 +207,12 @@ zl_status zl_fit_framework(const zl_args *args, const zl_run *run, const zl_capa
 {
     reply r = {.best = 0};
     zl_run one = *run;
+    if (c->usable == 0) { /* the walk would take it for no limit */
+        return zl_fail(err, ZL_E_USAGE,
+                       "capacity less headroom must be positive, got a capacity of %" PRIu64
+                       " bytes and a headroom of %" PRIu64,
+                       c->capacity, c->headroom);
+    }
     if (run->ds_config[0] == '\0') {
         one.micro_batch = 1;
     }

@@ -500,7 +500,10 @@ void zt_backward(zt_process *p, zt_tensor root)
 {
     struct zt_engine *e = p->engine;
     if (root.node == 0) {
-        zt_fail(p, ZL_E_USAGE, "nothing in this model trains: there is no backward");
+        zt_fail(p, ZL_E_USAGE,
+                p->run->lora_rank > 0
+                    ? "nothing in this model trains: no module has one of the names given for LoRA"
+                    : "nothing in this model trains: there is no backward");
     }
     const uint32_t stream = e->stream;
     const char *what = zt_set_name(p, zt_name_loss);

@@ -160,6 +160,13 @@ static _Noreturn void fail_out_of_memory(zt_process *p, uint64_t bytes)
 {
     const zt_stats *stats = zt_allocator_stats(p->allocator);
     char message[256];
+    if (p->run->device_total == 0) {
+        snprintf(message, sizeof message,
+                 "fits no GPU: one buffer of %" PRIu64 " bytes is asked for when %" PRIu64
+                 " are allocated",
+                 bytes, stats->allocated.current);
+        zt_fail(p, ZL_NO, message);
+    }
     snprintf(message, sizeof message,
              "does not fit: %" PRIu64 " bytes are asked for, %" PRIu64 " are allocated, %" PRIu64
              " of %" PRIu64 " are reserved",

@@ -57,6 +57,8 @@ static const zt_framework *framework_of(zl_torch_framework framework)
 
 /* ---- what is refused ---- */
 
+enum { LAYERS_MAX = 4096 };
+
 static zl_status check_shapes(const zl_torch_run *run, zl_err *err)
 {
     const zl_hf_config *c = &run->model;
@@ -67,6 +69,12 @@ static zl_status check_shapes(const zl_torch_run *run, zl_err *err)
     if (c->layers == 0 || c->hidden == 0 || c->heads == 0 || c->kv_heads == 0 || c->vocab == 0 ||
         c->ffn == 0 || c->head_dim == 0) {
         return zl_fail(err, ZL_E_USAGE, "the model has no layers, heads, width or vocabulary");
+    }
+    if (c->layers > LAYERS_MAX) {
+        return zl_fail(err, ZL_E_USAGE,
+                       "layers must be at most %d for a framework, which is walked layer by layer, "
+                       "got %" PRIu64,
+                       LAYERS_MAX, c->layers);
     }
     if (c->heads % c->kv_heads != 0) {
         return zl_fail(err, ZL_E_USAGE,

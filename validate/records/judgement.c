@@ -229,7 +229,8 @@ static zl_status judge_line(const char *name, char *text, const zv_setup *setup,
                                     &here, &judged, &own);
     zl_json_free(doc);
     judged.modelled = status == ZL_OK;
-    if (status == ZL_E_UNMODELLED) {
+    if (status == ZL_E_UNMODELLED || status == ZL_NO || status == ZL_E_USAGE) {
+        /* Without an answer for this one; the others keep theirs. */
         memcpy(judged.why, own.text, sizeof judged.why);
         free(judged.row);
         judged.row = NULL;

@@ -47,6 +47,16 @@ every_mark_has_its_rows)
   [ "$(grep -c '"quantity"' out)" = 28 ] || die "$(grep -c '"quantity"' out) rows, expected 28"
   has out '"status": "not modelled"'
   has out "framework 'pipeline' is not modelled" ;;
+impossible_records_keep_the_others)
+  # No sequence, and a batch that fits no GPU: no answer for them, the same rows for the rest.
+  expect 0 "$validate" records "$two" --format json
+  grep '"predicted"' out >before
+  { sed -n 1p "$two" | sed 's/"seq": [0-9]*/"seq": 0/'; sed -n 1p "$two" | sed 's/"micro_batch": [0-9]*/"micro_batch": 1000000000000/'; cat "$two"; } >four.jsonl
+  expect 0 "$validate" records four.jsonl --format json
+  [ "$(grep -c '"not modelled"' out)" = 3 ] || die "$(grep -c '"not modelled"' out) records without an answer, expected 3"
+  has out 'must be 1 or more'
+  has out 'does not fit'
+  grep '"predicted"' out | cmp -s - before || die 'the other rows changed' ;;
 only_the_setup_is_read)
   # Other measurements, the same predictions.
   expect 0 "$validate" records "$two" --format json

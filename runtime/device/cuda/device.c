@@ -116,17 +116,14 @@ static void gpu_name(char *text, size_t size)
 }
 
 /* Dense bf16 with sums in fp32, in 10^12 operations per second, from the vendor's data sheets; the
- * first name that is part of the device's own. Boards of one name that are slower come first. */
+ * first name that is part of the device's own, so slower boards of one name come first. */
 static const struct rate {
     const char *name;
     double tera;
 } rates[] = {
-    {"B200", 2250.0},     {"B300", 2250.0},        {"GH200", 989.4},     {"H200", 989.4},
-    {"H100 PCIe", 756.0}, {"H100 NVL", 835.0},     {"H100", 989.4},      {"H800", 989.4},
-    {"H20", 148.0},       {"A100", 312.0},         {"A800", 312.0},      {"A40", 149.7},
-    {"A30", 165.0},       {"A10", 125.0},          {"L40S", 362.0},      {"L40", 181.0},
-    {"L4", 121.0},        {"RTX 6000 Ada", 364.2}, {"RTX A6000", 154.8}, {"RTX 5090", 209.5},
-    {"RTX 4090", 165.2},  {"RTX 3090", 71.0},
+    {"B200", 2250.0}, {"GH200", 989.4},     {"H200 NVL", 835.5},
+    {"H200", 989.4},  {"H100 PCIe", 756.0}, {"H100 NVL", 835.5},
+    {"H100", 989.4},  {"A100", 312.0},      {"L40S", 362.0},
 };
 
 double zr_device_peak_rate(void)
