@@ -121,17 +121,18 @@ static void fit_row(zl_table *table, const zl_view *view, uint64_t n, uint64_t b
     zl_table_text(table, "%s", fits ? "fits" : "does not fit");
 }
 
-static zl_status print_rows(zl_page *page, const reply *r, zl_err *err)
+zl_status zl_fit_rows(zl_page *page, const char *title, uint64_t best, uint64_t best_bytes,
+                      uint64_t next_bytes, zl_err *err)
 {
     zl_table *table = zl_table_new();
     zl_table_column(table, "micro-batch", ZL_RIGHT);
-    zl_table_column(table, "peak, bytes", ZL_RIGHT);
+    zl_table_column(table, title, ZL_RIGHT);
     zl_table_column(table, zl_byte_unit_name(page->view->unit), ZL_RIGHT);
     zl_table_column(table, "answer", ZL_LEFT);
-    if (r->fit.best > 0) {
-        fit_row(table, page->view, r->fit.best, r->fit.best_bytes, true);
+    if (best > 0) {
+        fit_row(table, page->view, best, best_bytes, true);
     }
-    fit_row(table, page->view, zl_add(r->fit.best, 1), r->fit.next_bytes, false);
+    fit_row(table, page->view, zl_add(best, 1), next_bytes, false);
     const zl_status status = zl_page_table(page, table, err);
     zl_table_free(table);
     return status;
@@ -150,7 +151,8 @@ static zl_status fill_page(zl_page *page, const question *q, const reply *r, zl_
         zl_page_say(page, "Not even a micro-batch of 1 fits");
     }
     zl_page_break(page);
-    ZL_TRY(print_rows(page, r, err));
+    ZL_TRY(
+        zl_fit_rows(page, "peak, bytes", r->fit.best, r->fit.best_bytes, r->fit.next_bytes, err));
     zl_shares_text(view, r->share, r->shares, shares, sizeof shares);
     zl_page_break(page);
     zl_page_say(page, "Micro-batch %s is limited by %s; its largest terms: %s %s",

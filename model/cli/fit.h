@@ -16,6 +16,11 @@ typedef struct zl_capacity {
 void zl_capacity_say(zl_page *page, const zl_capacity *c);
 void zl_capacity_json(const zl_capacity *c, zl_json_writer *w);
 
+/* The two rows that certify: the best and, below it, the next, which does not fit. `title` names
+ * the column of bytes; best 0: nothing fits. */
+zl_status zl_fit_rows(zl_page *page, const char *title, uint64_t best, uint64_t best_bytes,
+                      uint64_t next_bytes, zl_err *err);
+
 zl_status zl_fit_framework(const zl_args *args, const zl_run *run, const zl_capacity *c,
                            zl_err *err);
 

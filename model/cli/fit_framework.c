@@ -104,30 +104,6 @@ static zl_status find_limit(reply *r, zl_err *err)
     return ZL_OK;
 }
 
-static void fit_row(zl_table *table, const zl_view *view, uint64_t n, uint64_t bytes, bool fits_in)
-{
-    zl_table_count(table, n);
-    zl_table_count(table, bytes);
-    zl_table_text(table, "%s", zl_bytes_in(view, bytes).text);
-    zl_table_text(table, "%s", fits_in ? "fits" : "does not fit");
-}
-
-static zl_status print_rows(zl_page *page, const reply *r, zl_err *err)
-{
-    zl_table *table = zl_table_new();
-    zl_table_column(table, "micro-batch", ZL_RIGHT);
-    zl_table_column(table, "peak_allocated, bytes", ZL_RIGHT);
-    zl_table_column(table, zl_byte_unit_name(page->view->unit), ZL_RIGHT);
-    zl_table_column(table, "answer", ZL_LEFT);
-    if (r->best > 0) {
-        fit_row(table, page->view, r->best, r->best_bytes, true);
-    }
-    fit_row(table, page->view, zl_add(r->best, 1), r->next_bytes, false);
-    const zl_status status = zl_page_table(page, table, err);
-    zl_table_free(table);
-    return status;
-}
-
 static zl_status fill_page(zl_page *page, const reply *r, const zl_capacity *c, zl_err *err)
 {
     zl_walked_head(page, &r->w);
@@ -139,7 +115,7 @@ static zl_status fill_page(zl_page *page, const reply *r, const zl_capacity *c, 
         zl_page_say(page, "Not even a micro-batch of 1 fits");
     }
     zl_page_break(page);
-    ZL_TRY(print_rows(page, r, err));
+    ZL_TRY(zl_fit_rows(page, "peak_allocated, bytes", r->best, r->best_bytes, r->next_bytes, err));
     zl_page_break(page);
     zl_page_say(page, "Micro-batch %s would be largest in %s%s; most of it:",
                 zl_count(zl_add(r->best, 1)).text, zl_span_name(r->limit),

@@ -59,6 +59,10 @@ typedef struct zt_compare_options {
 ZL_NODISCARD zl_status zt_log_compare(const zt_log *log, const zl_torch_run *run, uint64_t rank,
                                       const zt_compare_options *options, zt_compared *out,
                                       zl_err *err);
+/* The same without causes of differences, which cost a second walk. */
+ZL_NODISCARD zl_status zt_log_compare_figures(const zt_log *log, const zl_torch_run *run,
+                                              uint64_t rank, const zt_compare_options *options,
+                                              zt_compared *out, zl_err *err);
 void zt_compared_release(zt_compared *compared);
 
 /* A setting of the run, changed. */

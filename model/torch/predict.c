@@ -57,6 +57,7 @@ static const zt_framework *framework_of(zl_torch_framework framework)
 
 /* ---- what is refused ---- */
 
+/* Of a walk of a second or two; the deepest models have hundreds. */
 enum { LAYERS_MAX = 4096 };
 
 static zl_status check_shapes(const zl_torch_run *run, zl_err *err)
