@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tables between the marks in docs/performance.md are those of the newest speed.json of docs/results; on the example of
-# docs/schema the program does what it should.
+# The tables between the marks in docs/performance.md are, for each number of GPUs, those of the newest speed.json of
+# docs/results that has rows on so many; on the example of docs/schema the program does what it should.
 # usage: check.sh SPEED_TABLE SOURCE_DIR      ZL_BLESS=1 writes the tables again
 set -euo pipefail
 table=$1 page=$2/docs/performance.md example=$2/docs/schema/examples/speed.json
@@ -25,9 +25,23 @@ while IFS= read -r log; do
   [ "$(grep -c '"from": "lines"' "$work/lines.json")" = "$rows" ] || { echo "$folder/speed.json lacks rows"; exit 1; }
 done < <(find "$2/docs/results" -mindepth 2 -maxdepth 2 -name 'speed1.log' | sort)
 
-newest=$(find "$2/docs/results" -mindepth 2 -maxdepth 2 -name speed.json | sort | tail -n 1)
-# Without one, nothing is between the marks.
-{ echo "$begin"; [ -z "$newest" ] || "$table" "$newest"; echo "$end"; } >"$work/new.md"
+newest() { # newest RANKS: the file with the latest date of those with such rows
+  local file
+  find "$2" -mindepth 2 -maxdepth 2 -name speed.json | while IFS= read -r file; do
+    ! grep -q "\"ranks\": $1," "$file" || echo "$(sed -n 's/^  "date": "\(.*\)",$/\1/p' "$file") $file"
+  done | LC_ALL=C sort | tail -n 1 | cut -d ' ' -f 2-
+}
+counts() { sed -n 's/.*"ranks": \([0-9]*\),.*/\1/p' "$1"/*/speed.json | sort -nu; }
+{
+  echo "$begin" # without results, nothing is between the marks
+  separator=''
+  for ranks in $(counts "$2/docs/results"); do
+    printf '%b' "$separator"
+    "$table" "$(newest "$ranks" "$2/docs/results")" "$ranks"
+    separator='\n'
+  done
+  echo "$end"
+} >"$work/new.md"
 sed -n "/^$begin\$/,/^$end\$/p" "$page" >"$work/old.md"
 if [ "${ZL_BLESS-}" = 1 ]; then
   grep -qF "$begin" "$page" || { echo "$page has no line '$begin'"; exit 1; }

@@ -109,12 +109,12 @@ static void print_group(const speed_file *file, const speed_row *first, FILE *to
     }
 }
 
-void speed_print(const speed_file *file, FILE *to)
+void speed_print(const speed_file *file, uint64_t ranks, FILE *to)
 {
     fprintf(to, "Measured on %s, driver %s, PyTorch %s, at commit %.12s, %.10s.\n", file->gpu,
             file->driver, file->torch, file->commit, file->date);
     for (size_t i = 0; i < file->count; i++) {
-        bool told = false;
+        bool told = ranks != 0 && file->row[i].ranks != ranks;
         for (size_t k = 0; k < i; k++) {
             told = told || same_group(&file->row[k], &file->row[i]);
         }

@@ -8,6 +8,7 @@
 
 #include "rows.h"
 
-void speed_print(const speed_file *file, FILE *to);
+/* Rows on `ranks` GPUs; 0: all. */
+void speed_print(const speed_file *file, uint64_t ranks, FILE *to);
 
 #endif
