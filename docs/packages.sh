@@ -8,6 +8,7 @@ packages=(
   'cmake            describes the build (3.25 or newer)'
   'libcjson-dev     cJSON: run descriptions and ledgers are JSON'
   'zlib1g-dev       zlib: recordings for zl replay are packed'
+  'libyaml-dev      libyaml: configurations of accelerate are YAML'
   'libopenblas-dev  OpenBLAS: matrix products of the trainer on the host'
   'libopenmpi-dev   MPI: collectives of the trainer on the host'
   'openmpi-bin      mpiexec, which starts ranks'

@@ -88,66 +88,119 @@ static zl_status same_value(const cJSON *a, const cJSON *b, bool *out, zl_err *e
     return complete ? ZL_OK : zl_fail(err, ZL_E_RESOURCE, "out of memory while reading JSON");
 }
 
-/* Keys are compared with their case. Equal values are a blemish that foreign files may have
- * (strict: ours may not); different ones leave open which was meant. */
-static zl_status check_keys(const zl_json *object, bool strict, zl_err *err)
+/* Members sorted by key, on the heap; NULL in *out where there are fewer than two. */
+static zl_status sort_keys(const zl_json *object, const cJSON ***out, size_t *out_count,
+                           zl_err *err)
 {
-    const size_t count = zl_json_size(*object);
-    if (!zl_json_is_object(*object) || count < 2) {
+    const size_t count = zl_json_is_object(*object) ? zl_json_size(*object) : 0;
+    const cJSON **sorted = NULL;
+    size_t n = 0;
+    if (count > 1) {
+        sorted = malloc(count * sizeof *sorted);
+        if (sorted == NULL) {
+            return zl_fail(err, ZL_E_RESOURCE, "out of memory while reading JSON");
+        }
+        const cJSON *node = node_of(*object)->child;
+        for (; node != NULL && n < count; node = node->next) {
+            sorted[n++] = node;
+        }
+        qsort(sorted, n, sizeof *sorted, by_key);
+    }
+    *out = sorted;
+    *out_count = n;
+    return ZL_OK;
+}
+
+/* A text being read, and what it was parsed into. */
+typedef struct reading {
+    const char *name;
+    const char *text;
+    size_t size;
+    const cJSON *root;
+    zl_json_lapses *lapses;
+} reading;
+
+/* Keys in document order before `wanted`. Depth is bounded by the parser. */
+static bool keys_before(const cJSON *node, const cJSON *wanted, /* NOLINT(misc-no-recursion) */
+                        size_t *count)
+{
+    for (; node != NULL; node = node->next) {
+        if (node == wanted) {
+            return true;
+        }
+        *count += node->string != NULL;
+        if (keys_before(node->child, wanted, count)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the later of two members stands. */
+static zl_json_place place_of_later(const reading *r, const cJSON *a, const cJSON *b)
+{
+    size_t first = 0;
+    size_t second = 0;
+    keys_before(r->root, a, &first);
+    keys_before(r->root, b, &second);
+    return zl_json_key_place(r->text, r->size, first > second ? first : second);
+}
+
+/* Keys are compared with their case. Equal values are a blemish that foreign files may have;
+ * different ones leave open which was meant. */
+static zl_status check_pair(const reading *r, const zl_json *object, const cJSON *a, const cJSON *b,
+                            zl_err *err)
+{
+    bool same = false;
+    if (strcmp(a->string, b->string) != 0) {
         return ZL_OK;
     }
-    const cJSON **sorted = malloc(count * sizeof *sorted);
-    if (sorted == NULL) {
-        return zl_fail(err, ZL_E_RESOURCE, "out of memory while reading JSON");
+    ZL_TRY(same_value(a, b, &same, err));
+    if (same && r->lapses->repeat != 0) {
+        return ZL_OK;
     }
+    const zl_json_place place = place_of_later(r, a, b);
+    if (same) {
+        r->lapses->repeat = place.line;
+        return ZL_OK;
+    }
+    const zl_json twice = member(object, b, b->string);
+    return zl_fail(err, ZL_E_INPUT,
+                   "%.200s:%zu:%zu: %s is given twice with different values; keep one of them",
+                   r->name, place.line, place.column, twice.path);
+}
+
+static zl_status check_keys(const reading *r, const zl_json *object, zl_err *err)
+{
+    const cJSON **sorted = NULL;
     size_t n = 0;
-    for (const cJSON *node = node_of(*object)->child; node != NULL && n < count;
-         node = node->next) {
-        sorted[n++] = node;
-    }
-    qsort(sorted, n, sizeof *sorted, by_key);
+    ZL_TRY(sort_keys(object, &sorted, &n, err));
     zl_status status = ZL_OK;
     for (size_t i = 1; i < n && status == ZL_OK; i++) {
-        bool same = false;
-        if (strcmp(sorted[i - 1]->string, sorted[i]->string) != 0) {
-            continue;
-        }
-        if (!strict) {
-            status = same_value(sorted[i - 1], sorted[i], &same, err);
-        }
-        if (!same && status == ZL_OK) {
-            const zl_json twice = member(object, sorted[i], sorted[i]->string);
-            status = zl_fail(err, ZL_E_INPUT, "%s is given twice%s; keep one of them", twice.path,
-                             strict ? "" : " with different values");
-        }
+        status = check_pair(r, object, sorted[i - 1], sorted[i], err);
     }
     free(sorted);
     return status;
 }
 
-static zl_status check_tree(const zl_json *value, zl_err *err)
+static zl_status check_tree(const reading *r, const zl_json *value, zl_err *err)
 {
-    ZL_TRY(check_keys(value, false, err));
+    ZL_TRY(check_keys(r, value, err));
     size_t index = 0;
     for (const cJSON *node = node_of(*value)->child; node != NULL; node = node->next, index++) {
         if (node->child != NULL) {
             const zl_json inner = node->string != NULL ? member(value, node, node->string)
                                                        : element(value, node, index);
-            ZL_TRY(check_tree(&inner, err));
+            ZL_TRY(check_tree(r, &inner, err));
         }
     }
     return ZL_OK;
 }
 
-zl_status zl_json_parse(const char *name, const char *text, size_t size, zl_json_doc **out,
-                        zl_err *err)
+/* A text that the scanner accepted. */
+static zl_status build(const char *name, const char *text, size_t size, zl_json_lapses *lapses,
+                       zl_json_doc **out, zl_err *err)
 {
-    static const char mark[] = "\xef\xbb\xbf";
-    if (size >= 3 && memcmp(text, mark, 3) == 0) {
-        text += 3;
-        size -= 3;
-    }
-    ZL_TRY(zl_json_scan(name, text, size, err));
     zl_json_doc *doc = malloc(sizeof *doc);
     cJSON *root = doc != NULL ? cJSON_ParseWithLength(text, size) : NULL;
     if (root == NULL) {
@@ -156,18 +209,60 @@ zl_status zl_json_parse(const char *name, const char *text, size_t size, zl_json
     }
     doc->root = root;
     const zl_json top = {.node = root};
+    const reading r = {.name = name, .text = text, .size = size, .root = root, .lapses = lapses};
     const char *cursor = text;
     zl_status status = attach_numbers(root, &cursor, text + size, err);
     if (status == ZL_OK) {
-        status = check_tree(&top, err);
+        status = check_tree(&r, &top, err);
     }
     if (status != ZL_OK) {
         zl_json_free(doc);
-        zl_fail_at(err, name);
         return status;
     }
     *out = doc;
     return ZL_OK;
+}
+
+/* Bytes of the byte order mark that a text begins with. */
+static size_t mark_size(const char *text, size_t size)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    return size >= 3 && memcmp(text, mark, 3) == 0 ? 3 : 0;
+}
+
+zl_status zl_json_parse(const char *name, const char *text, size_t size, zl_json_doc **out,
+                        zl_err *err)
+{
+    const size_t mark = mark_size(text, size);
+    zl_json_lapses lapses = {0};
+    ZL_TRY(zl_json_scan(name, text + mark, size - mark, err));
+    return build(name, text + mark, size - mark, &lapses, out, err);
+}
+
+zl_status zl_json_parse_lenient(const char *name, const char *text, size_t size, zl_json_doc **out,
+                                zl_json_lapses *lapses, zl_err *err)
+{
+    const size_t mark = mark_size(text, size);
+    zl_json_lapses found = {.mark = mark > 0};
+    size -= mark;
+    char *blanked = malloc(size + 1);
+    if (blanked == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "%.200s: out of memory while reading JSON", name);
+    }
+    zl_status status = zl_json_scan_lenient(name, text + mark, size, blanked, &found, err);
+    if (status == ZL_OK) {
+        status = build(name, blanked, size, &found, out, err);
+    }
+    free(blanked);
+    if (status == ZL_OK) {
+        *lapses = found;
+    }
+    return status;
+}
+
+static const char *shown_path(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
 zl_status zl_json_load(const char *path, zl_json_doc **out, zl_err *err)
@@ -175,8 +270,18 @@ zl_status zl_json_load(const char *path, zl_json_doc **out, zl_err *err)
     char *text = NULL;
     size_t size = 0;
     ZL_TRY(zl_file_read(path, &text, &size, err));
-    const zl_status status =
-        zl_json_parse(strcmp(path, "-") == 0 ? "standard input" : path, text, size, out, err);
+    const zl_status status = zl_json_parse(shown_path(path), text, size, out, err);
+    free(text);
+    return status;
+}
+
+zl_status zl_json_load_lenient(const char *path, zl_json_doc **out, zl_json_lapses *lapses,
+                               zl_err *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    ZL_TRY(zl_file_read(path, &text, &size, err));
+    const zl_status status = zl_json_parse_lenient(shown_path(path), text, size, out, lapses, err);
     free(text);
     return status;
 }
@@ -224,6 +329,23 @@ bool zl_json_each(zl_json array, size_t *index, zl_json *item)
         return false;
     }
     *item = element(&array, node, *index);
+    (*index)++;
+    return true;
+}
+
+bool zl_json_each_member(zl_json object, size_t *index, const char **key, zl_json *value)
+{
+    const cJSON *node = NULL;
+    if (*index > 0) {
+        node = node_of(*value)->next;
+    } else if (zl_json_is_object(object)) {
+        node = node_of(object)->child;
+    }
+    if (node == NULL) {
+        return false;
+    }
+    *key = node->string;
+    *value = member(&object, node, node->string);
     (*index)++;
     return true;
 }
@@ -386,6 +508,23 @@ zl_status zl_json_string(zl_json value, const char **out, zl_err *err)
     return ZL_OK;
 }
 
+/* In our own files every key stands once. */
+static zl_status refuse_repeats(const zl_json *object, zl_err *err)
+{
+    const cJSON **sorted = NULL;
+    size_t n = 0;
+    ZL_TRY(sort_keys(object, &sorted, &n, err));
+    zl_status status = ZL_OK;
+    for (size_t i = 1; i < n && status == ZL_OK; i++) {
+        if (strcmp(sorted[i - 1]->string, sorted[i]->string) == 0) {
+            const zl_json twice = member(object, sorted[i], sorted[i]->string);
+            status = zl_fail(err, ZL_E_INPUT, "%s is given twice; keep one of them", twice.path);
+        }
+    }
+    free(sorted);
+    return status;
+}
+
 zl_status zl_json_only(zl_json object, const char *const *keys, size_t count, zl_err *err)
 {
     if (!zl_json_is_object(object)) {
@@ -403,7 +542,7 @@ zl_status zl_json_only(zl_json object, const char *const *keys, size_t count, zl
                            near != NULL ? "did you mean " : "remove it", near != NULL ? near : "");
         }
     }
-    return check_keys(&object, true, err);
+    return refuse_repeats(&object, err);
 }
 
 zl_status zl_json_schema(zl_json object, const char *schema, zl_err *err)

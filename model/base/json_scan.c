@@ -8,6 +8,9 @@ typedef struct scan {
     const char *begin;
     const char *at;
     const char *end;
+    char *blank;            /* the same text, in which comments and extra commas turn to spaces */
+    zl_json_lapses *lapses; /* NULL: strict */
+    const char *open;       /* a comment that nothing closes */
 } scan;
 
 static bool is_digit(char c)
@@ -21,35 +24,85 @@ static char look(const scan *s)
     return s->at < s->end ? *s->at : '\0';
 }
 
-static zl_status bad(const scan *s, const char *problem, zl_err *err)
+zl_json_place zl_json_place_of(const char *begin, const char *at)
 {
-    size_t line = 1;
-    size_t column = 1;
-    for (const char *c = s->begin; c < s->at; c++) {
-        column = *c == '\n' ? 1 : column + 1;
-        line += *c == '\n';
+    zl_json_place place = {.line = 1, .column = 1};
+    for (const char *c = begin; c < at; c++) {
+        const bool inside = ((unsigned char)*c & 0xc0) == 0x80; /* of a UTF-8 character */
+        place.column = *c == '\n' ? 1 : place.column + !inside;
+        place.line += *c == '\n';
     }
-    if (s->at >= s->end) {
-        return zl_fail(
-            err, ZL_E_INPUT,
-            "%.200s: line %zu, column %zu: the text ends where %s; is the file complete?", s->name,
-            line, column, problem);
+    return place;
+}
+
+static zl_status bad(const scan *s, const char *expected, zl_err *err)
+{
+    const char *at = s->open != NULL ? s->open : s->at;
+    const zl_json_place place = zl_json_place_of(s->begin, at);
+    if (s->open != NULL) {
+        return zl_fail(err, ZL_E_INPUT, "%.200s:%zu:%zu: expected */ behind the comment begun here",
+                       s->name, place.line, place.column);
     }
-    const unsigned char c = (unsigned char)*s->at;
+    if (at >= s->end) {
+        return zl_fail(err, ZL_E_INPUT,
+                       "%.200s:%zu:%zu: expected %s, but the text ends; is the file complete?",
+                       s->name, place.line, place.column, expected);
+    }
+    const unsigned char c = (unsigned char)*at;
     if (c > 0x20 && c < 0x7f) {
-        return zl_fail(err, ZL_E_INPUT, "%.200s: line %zu, column %zu: got '%c' where %s", s->name,
-                       line, column, c, problem);
+        return zl_fail(err, ZL_E_INPUT, "%.200s:%zu:%zu: expected %s, got '%c'", s->name,
+                       place.line, place.column, expected, c);
     }
-    return zl_fail(err, ZL_E_INPUT, "%.200s: line %zu, column %zu: got byte 0x%02x where %s",
-                   s->name, line, column, (unsigned)c, problem);
+    return zl_fail(err, ZL_E_INPUT, "%.200s:%zu:%zu: expected %s, got byte 0x%02x", s->name,
+                   place.line, place.column, expected, (unsigned)c);
+}
+
+/* Notes the first of its kind, and blanks it. */
+static void forgive(const scan *s, uint64_t *line, const char *first, const char *end)
+{
+    if (*line == 0) {
+        *line = zl_json_place_of(s->begin, first).line;
+    }
+    for (char *c = s->blank + (first - s->begin); c < s->blank + (end - s->begin); c++) {
+        *c = (char)(*c == '\n' ? '\n' : ' ');
+    }
+}
+
+/* "#" and "//" up to the end of the line, and what stands between slash-star and star-slash, as
+ * hjson reads them. False: no comment begins here, or none that ends. */
+static bool skip_comment(scan *s)
+{
+    const char *const first = s->at;
+    const char next = (char)(s->end - first > 1 ? first[1] : '\0');
+    const char *c = first;
+    if (look(s) == '#' || (look(s) == '/' && next == '/')) {
+        while (c < s->end && *c != '\n') {
+            c++;
+        }
+    } else if (look(s) == '/' && next == '*') {
+        for (c += 2; s->end - c > 1 && !(c[0] == '*' && c[1] == '/'); c++) {
+        }
+        if (s->end - c <= 1) {
+            s->open = first;
+            return false;
+        }
+        c += 2;
+    } else {
+        return false;
+    }
+    forgive(s, &s->lapses->comment, first, c);
+    s->at = c;
+    return true;
 }
 
 static void skip_space(scan *s)
 {
-    while (s->at < s->end &&
-           (*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r')) {
-        s->at++;
-    }
+    do {
+        while (s->at < s->end &&
+               (*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r')) {
+            s->at++;
+        }
+    } while (s->lapses != NULL && skip_comment(s));
 }
 
 static bool skip_digits(scan *s)
@@ -68,24 +121,24 @@ static zl_status scan_number(scan *s, zl_err *err)
     if (look(s) == '0') {
         s->at++;
     } else if (!skip_digits(s)) {
-        return bad(s, "a digit must stand", err);
+        return bad(s, "a digit", err);
     }
     if (look(s) == '.') {
         s->at++;
         if (!skip_digits(s)) {
-            return bad(s, "a digit must follow the decimal point", err);
+            return bad(s, "a digit behind the decimal point", err);
         }
     }
     if (look(s) == 'e' || look(s) == 'E') {
         s->at++;
         s->at += look(s) == '+' || look(s) == '-';
         if (!skip_digits(s)) {
-            return bad(s, "a digit of the exponent must stand", err);
+            return bad(s, "a digit of the exponent", err);
         }
     }
     if (s->at - first >= ZL_JSON_NUMBER_SIZE) {
         s->at = first;
-        return bad(s, "a number may have at most 63 characters", err);
+        return bad(s, "a number of at most 63 characters", err);
     }
     return ZL_OK;
 }
@@ -111,7 +164,7 @@ static zl_status scan_escape(scan *s, zl_err *err)
 {
     const char c = look(s);
     if (c == '\0' || strchr("\"\\/bfnrtu", c) == NULL) {
-        return bad(s, "one of \" \\ / b f n r t u must follow a backslash", err);
+        return bad(s, "one of \" \\ / b f n r t u behind a backslash", err);
     }
     s->at++;
     if (c != 'u') {
@@ -119,7 +172,7 @@ static zl_status scan_escape(scan *s, zl_err *err)
     }
     const long first = hex4(s->at, s->end);
     if (first <= 0 || (first >= 0xdc00 && first < 0xe000)) {
-        return bad(s, "four hex digits of a character other than 0 must stand", err);
+        return bad(s, "four hex digits of a character other than 0", err);
     }
     s->at += 4;
     if (first < 0xd800 || first >= 0xdc00) {
@@ -128,7 +181,7 @@ static zl_status scan_escape(scan *s, zl_err *err)
     const bool pair = s->end - s->at > 2 && s->at[0] == '\\' && s->at[1] == 'u';
     const long second = pair ? hex4(s->at + 2, s->end) : -1;
     if (second < 0xdc00 || second >= 0xe000) {
-        return bad(s, "the second half of a surrogate pair must stand", err);
+        return bad(s, "the second half of a surrogate pair", err);
     }
     s->at += 6;
     return ZL_OK;
@@ -161,7 +214,7 @@ static zl_status scan_string(scan *s, const char *what, zl_err *err)
     s->at++;
     while (look(s) != '"') {
         if (s->at >= s->end) {
-            return bad(s, "a string must be closed by \"", err);
+            return bad(s, "\" that closes the string", err);
         }
         if (*s->at == '\\') {
             s->at++;
@@ -170,10 +223,10 @@ static zl_status scan_string(scan *s, const char *what, zl_err *err)
         }
         const size_t length = utf8_length(s->at, s->end);
         if (length == 0) {
-            return bad(s, "a UTF-8 character must stand", err);
+            return bad(s, "a UTF-8 character", err);
         }
         if ((unsigned char)*s->at < 0x20) {
-            return bad(s, "a control character must be escaped", err);
+            return bad(s, "an escape sequence for a control character", err);
         }
         s->at += length;
     }
@@ -191,41 +244,50 @@ static zl_status scan_word(scan *s, zl_err *err)
             return ZL_OK;
         }
     }
-    return bad(s, "a value must stand (a string, number, object, array, true, false or null)", err);
+    return bad(s, "a value (string, number, object, array, true, false or null)", err);
 }
 
 static zl_status scan_value(scan *s, int depth, zl_err *err);
+
+static zl_status scan_key(scan *s, zl_err *err)
+{
+    ZL_TRY(scan_string(s, "a key in double quotes", err));
+    skip_space(s);
+    if (look(s) != ':') {
+        return bad(s, "':' behind the key", err);
+    }
+    s->at++;
+    return ZL_OK;
+}
 
 /* Behind '{' or '['. */
 static zl_status scan_members(scan *s, int depth, bool object, zl_err *err)
 {
     const char close = object ? '}' : ']';
     skip_space(s);
-    if (look(s) == close) {
-        s->at++;
-        return ZL_OK;
-    }
-    for (;;) {
-        skip_space(s);
+    while (look(s) != close) {
         if (object) {
-            ZL_TRY(scan_string(s, "a key in double quotes must stand", err));
-            skip_space(s);
-            if (look(s) != ':') {
-                return bad(s, "':' must follow a key", err);
-            }
-            s->at++;
+            ZL_TRY(scan_key(s, err));
         }
         ZL_TRY(scan_value(s, depth + 1, err));
         skip_space(s);
-        const char c = look(s);
-        if (c != ',' && c != close) {
-            return bad(s, object ? "',' or '}' must stand" : "',' or ']' must stand", err);
+        if (look(s) == close) {
+            break;
         }
-        s->at++;
-        if (c == close) {
-            return ZL_OK;
+        if (look(s) != ',') {
+            return bad(s, object ? "',' or '}'" : "',' or ']'", err);
+        }
+        const char *const comma = s->at++;
+        skip_space(s);
+        if (look(s) == close && s->lapses == NULL) {
+            return bad(s, object ? "a key in double quotes behind ','" : "a value behind ','", err);
+        }
+        if (look(s) == close) {
+            forgive(s, &s->lapses->comma, comma, comma + 1);
         }
     }
+    s->at++;
+    return ZL_OK;
 }
 
 static zl_status scan_value(scan *s, int depth, zl_err *err)
@@ -234,7 +296,7 @@ static zl_status scan_value(scan *s, int depth, zl_err *err)
     const char c = look(s);
     if (c == '{' || c == '[') {
         if (depth >= ZL_JSON_DEPTH) {
-            return bad(s, "nesting may be at most 64 deep", err);
+            return bad(s, "at most 64 levels of nesting", err);
         }
         s->at++;
         return scan_members(s, depth, c == '{', err);
@@ -248,15 +310,39 @@ static zl_status scan_value(scan *s, int depth, zl_err *err)
     return scan_word(s, err);
 }
 
+static zl_status scan_text(scan *s, zl_err *err)
+{
+    ZL_TRY(scan_value(s, 0, err));
+    skip_space(s);
+    return s->at < s->end ? bad(s, "the end of the text behind one value", err) : ZL_OK;
+}
+
 zl_status zl_json_scan(const char *name, const char *text, size_t size, zl_err *err)
 {
     scan s = {.name = name, .begin = text, .at = text, .end = text + size};
-    ZL_TRY(scan_value(&s, 0, err));
-    skip_space(&s);
-    if (s.at < s.end) {
-        return bad(&s, "the text must end after one value", err);
+    return scan_text(&s, err);
+}
+
+zl_status zl_json_scan_lenient(const char *name, const char *text, size_t size, char *blanked,
+                               zl_json_lapses *lapses, zl_err *err)
+{
+    scan s = {.name = name,
+              .begin = text,
+              .at = text,
+              .end = text + size,
+              .blank = blanked,
+              .lapses = lapses};
+    memcpy(blanked, text, size);
+    return scan_text(&s, err);
+}
+
+/* Behind the string that begins at c. */
+static const char *string_end(const char *c)
+{
+    for (c++; *c != '"'; c++) {
+        c += *c == '\\';
     }
-    return ZL_OK;
+    return c + 1;
 }
 
 const char *zl_json_next_number(const char **cursor, const char *end, size_t *length)
@@ -264,9 +350,7 @@ const char *zl_json_next_number(const char **cursor, const char *end, size_t *le
     const char *c = *cursor;
     for (; c < end && *c != '-' && !is_digit(*c); c++) {
         if (*c == '"') {
-            for (c++; *c != '"'; c++) {
-                c += *c == '\\';
-            }
+            c = string_end(c) - 1;
         }
     }
     if (c >= end) {
@@ -280,4 +364,23 @@ const char *zl_json_next_number(const char **cursor, const char *end, size_t *le
     *cursor = c;
     *length = (size_t)(c - first);
     return first;
+}
+
+zl_json_place zl_json_key_place(const char *text, size_t size, size_t index)
+{
+    const char *const end = text + size;
+    const char *at = text;
+    for (const char *c = text; c < end; c++) {
+        if (*c != '"') {
+            continue;
+        }
+        at = c;
+        for (c = string_end(c); c < end && strchr(" \t\r\n", *c) != NULL; c++) {
+        }
+        if (c < end && *c == ':' && index-- == 0) {
+            break;
+        }
+        c--;
+    }
+    return zl_json_place_of(text, at);
 }

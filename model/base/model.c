@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "model_config.h"
+#include "safetensors.h"
 #include "zeroledger/bytes.h"
 #include "zeroledger/json.h"
 #include "zeroledger/text.h"
@@ -143,21 +144,39 @@ static bool part_is(const char *part, const char *end, const char *text)
     return (size_t)(end - part) == strlen(text) && memcmp(part, text, strlen(text)) == 0;
 }
 
-/* The label of a file: its folder if it is a config.json, else its own name without extension. */
+/* Names that say nothing, in a folder that does. */
+static bool is_usual(const char *part, const char *end)
+{
+    static const char *const usual[] = {"config.json", "model.safetensors",
+                                        "model.safetensors.index.json"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
+        found |= part_is(part, end, usual[i]);
+    }
+    return found;
+}
+
+/* The label of a file: its folder if its name is a usual one, else its name without extensions. */
 static void label(const char *path, char *name, size_t size)
 {
+    static const char *const extensions[] = {".json", ".index", ".safetensors"};
     const char *end = path + strlen(path);
     const char *part = last_part(path, end);
-    if (part_is(part, end, "config.json")) {
+    if (is_usual(part, end)) {
+        const char *own = part;
         for (end = part; end > path && end[-1] == '/'; end--) {
         }
         part = last_part(path, end);
         if (part_is(part, end, "") || part_is(part, end, ".") || part_is(part, end, "..")) {
-            part = "config";
-            end = part + strlen(part);
+            part = own;
+            end = own + strcspn(own, ".");
         }
-    } else if (end - part > 5 && part_is(end - 5, end, ".json")) {
-        end -= 5;
+    }
+    for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
+        const ptrdiff_t length = (ptrdiff_t)strlen(extensions[i]);
+        if (end - part > length && part_is(end - length, end, extensions[i])) {
+            end -= length;
+        }
     }
     size_t n = 0;
     for (; part < end && n + 1 < size; part++) {
@@ -170,7 +189,8 @@ static zl_status open_file(const char *path, zl_model_source *out, zl_err *err)
 {
     label(path, out->name, sizeof out->name);
     snprintf(out->path, sizeof out->path, "%s", path);
-    return zl_json_load(path, &out->doc, err);
+    return zl_safetensors_named(path) ? zl_safetensors_load(path, &out->doc, err)
+                                      : zl_json_load(path, &out->doc, err);
 }
 
 static zl_status unknown_model(const char *name, zl_err *err)
@@ -180,11 +200,19 @@ static zl_status unknown_model(const char *name, zl_err *err)
     for (; count < 64 && zl_model_preset(count) != NULL; count++) {
         names[count] = zl_model_preset(count);
     }
-    const char *near = zl_nearest(name, names, count);
-    return zl_fail(err, ZL_E_USAGE, "unknown model '%.80s', neither a preset nor a file; %s%s%s",
-                   name,
-                   near != NULL ? "did you mean '" : "name a preset, a config.json or its folder",
-                   near != NULL ? near : "", near != NULL ? "'?" : "");
+    /* "meta-llama/Llama-3-8B" is what hubs call it; nothing is looked up there. */
+    const char *slash = strrchr(name, '/');
+    const char *near = zl_nearest(slash != NULL ? slash + 1 : name, names, count);
+    char remedy[96] = "name a preset, a config.json or its folder";
+    if (near != NULL) {
+        snprintf(remedy, sizeof remedy, "did you mean '%.64s'?", near);
+    }
+    return slash != NULL
+               ? zl_fail(err, ZL_E_INPUT,
+                         "cannot read %.80s: no such file, and nothing is downloaded; %s", name,
+                         remedy)
+               : zl_fail(err, ZL_E_USAGE, "unknown model '%.80s', neither a preset nor a file; %s",
+                         name, remedy);
 }
 
 static zl_status open_preset(const zl_preset *preset, zl_model_source *out, zl_err *err)
@@ -192,6 +220,27 @@ static zl_status open_preset(const zl_preset *preset, zl_model_source *out, zl_e
     snprintf(out->name, sizeof out->name, "%s", preset->name);
     out->path[0] = '\0';
     return zl_json_parse(preset->name, preset->config, strlen(preset->config), &out->doc, err);
+}
+
+/* config.json decides; without one the shapes of the weights are better than nothing. */
+static zl_status open_folder(const char *folder, zl_model_source *out, zl_err *err)
+{
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors",
+                                        "config.json"};
+    char path[PATH_MAX];
+    struct stat st;
+    for (size_t i = sizeof names / sizeof names[0]; i-- > 0;) {
+        const int used = snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (used < 0 || (size_t)used >= sizeof path) {
+            return zl_fail(err, ZL_E_INPUT, "the path of %.80s... is too long; move it", folder);
+        }
+        if (stat(path, &st) == 0) {
+            return open_file(path, out, err);
+        }
+    }
+    return zl_fail(err, ZL_E_INPUT,
+                   "%.200s has neither a config.json nor a model.safetensors; name the file",
+                   folder);
 }
 
 zl_status zl_model_open(const char *name_or_path, zl_model_source *out, zl_err *err)
@@ -204,19 +253,32 @@ zl_status zl_model_open(const char *name_or_path, zl_model_source *out, zl_err *
     struct stat st;
     const size_t length = strlen(name_or_path);
     if (stat(name_or_path, &st) != 0) {
-        const bool pathlike = strchr(name_or_path, '/') != NULL ||
+        const char *slash = strchr(name_or_path, '/');
+        const bool of_a_hub = slash != NULL && slash != name_or_path && name_or_path[0] != '.' &&
+                              strchr(slash + 1, '/') == NULL;
+        const bool pathlike = (slash != NULL && !of_a_hub) || zl_safetensors_named(name_or_path) ||
                               (length > 5 && strcmp(name_or_path + length - 5, ".json") == 0);
         return pathlike ? open_file(name_or_path, out, err) : unknown_model(name_or_path, err);
     }
     if (!S_ISDIR(st.st_mode)) {
         return open_file(name_or_path, out, err);
     }
+    return open_folder(name_or_path, out, err);
+}
+
+zl_status zl_model_weights(const char *folder, zl_json_doc **out, zl_err *err)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
     char path[PATH_MAX];
-    const int used = snprintf(path, sizeof path, "%s/config.json", name_or_path);
-    if (used < 0 || (size_t)used >= sizeof path) {
-        return zl_fail(err, ZL_E_INPUT, "the path of %.80s... is too long; move it", name_or_path);
+    struct stat st;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const int used = snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (used > 0 && (size_t)used < sizeof path && stat(path, &st) == 0) {
+            return zl_safetensors_load(path, out, err);
+        }
     }
-    return open_file(path, out, err);
+    return ZL_OK;
 }
 
 zl_status zl_model_load(const char *name_or_path, zl_model *out, zl_err *err)

@@ -160,8 +160,10 @@ static zl_status find_dialect(zl_json config, const dialect **out, zl_err *err)
             return ZL_OK;
         }
     }
-    return zl_fail(err, ZL_E_UNMODELLED, "model_type '%.60s' is not modelled; modelled: %s", type,
-                   modelled);
+    return zl_fail(err, ZL_E_UNMODELLED,
+                   "model_type '%.60s' is not modelled for the framework native, which has %s; "
+                   "others, such as --framework single, have more: see zl list architectures",
+                   type, modelled);
 }
 
 /* Leaves *out alone if the key is absent or null. */
@@ -354,6 +356,11 @@ static zl_status get_position_type(zl_json config, zl_err *err)
 zl_status zl_model_from_config(zl_json config, const char *name, zl_model *out, zl_err *err)
 {
     const dialect *d = &dialects[0];
+    if (zl_json_get(config, "tensors").node != NULL) {
+        return zl_fail(err, ZL_E_UNMODELLED,
+                       "the framework native needs a config.json, safetensors have the shapes of "
+                       "the weights only; name another --framework");
+    }
     ZL_TRY(find_dialect(config, &d, err));
     zl_model model = {.family = d->family, .tied = d->tied, .norm_eps = d->eps};
     snprintf(model.name, sizeof model.name, "%s", name);

@@ -41,6 +41,25 @@ const zl_option *zl_run_option(size_t index)
     return field != NULL ? &field->option : NULL;
 }
 
+zl_value_type zl_run_option_type(const zl_option *option)
+{
+    static const zl_value_type types[] = {
+        [ZL_FIELD_MODEL] = ZL_VALUE_NAME,  [ZL_FIELD_COUNT] = ZL_VALUE_COUNT,
+        [ZL_FIELD_REAL] = ZL_VALUE_REAL,   [ZL_FIELD_NAME] = ZL_VALUE_NAME,
+        [ZL_FIELD_CLEAR] = ZL_VALUE_NONE,  [ZL_FIELD_SET] = ZL_VALUE_NONE,
+        [ZL_FIELD_TEXT] = ZL_VALUE_TEXT,   [ZL_FIELD_FRAMEWORK] = ZL_VALUE_NAME,
+        [ZL_FIELD_BYTES] = ZL_VALUE_BYTES, [ZL_FIELD_CONFIG] = ZL_VALUE_TEXT,
+        [ZL_FIELD_FILE] = ZL_VALUE_TEXT,
+    };
+    const zl_field *field = NULL;
+    for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
+        if (&field->option == option) {
+            return types[field->type];
+        }
+    }
+    return option->arg == NULL ? ZL_VALUE_NONE : ZL_VALUE_TEXT;
+}
+
 static zl_status unknown_option(const char *name, zl_err *err)
 {
     const char *names[64];
@@ -70,6 +89,43 @@ static const zl_field *field_find(const char *name)
     return field;
 }
 
+static bool is_scalar(zl_json value)
+{
+    return !zl_json_is_object(value) && !zl_json_is_array(value);
+}
+
+/* The scalars of an object; with `only`, that one. */
+static void keep_scalars(zl_json_writer *w, const char *key, zl_json object, const char *only)
+{
+    const char *name = NULL;
+    zl_json value;
+    zl_json_begin_object(w, key);
+    for (size_t i = 0; zl_json_each_member(object, &i, &name, &value);) {
+        if (is_scalar(value) && (only == NULL || strcmp(name, only) == 0)) {
+            zl_json_put(w, name, value);
+        }
+    }
+    zl_json_end(w);
+}
+
+/* Of the parts of a model of text and images, which they are. */
+static void keep_member(zl_json_writer *w, const char *key, zl_json value)
+{
+    static const char *const whole[] = {"architectures", "mlp_only_layers", "quantization_config",
+                                        "tensors"};
+    const size_t length = strlen(key);
+    const bool part = length > 7 && strcmp(key + length - 7, "_config") == 0;
+    bool kept = is_scalar(value);
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        kept = kept || strcmp(key, whole[i]) == 0;
+    }
+    if (kept) {
+        zl_json_put(w, key, value);
+    } else if (zl_json_is_object(value) && (part || strcmp(key, "rope_parameters") == 0)) {
+        keep_scalars(w, key, value, part ? "model_type" : NULL);
+    }
+}
+
 /* What may decide shapes: scalars, the class, the quantisation. Vocabularies of labels may not. */
 static zl_status keep_config(zl_json config, const char *path, zl_run *run, zl_err *err)
 {
@@ -79,12 +135,7 @@ static zl_status keep_config(zl_json config, const char *path, zl_run *run, zl_e
     const char *key = NULL;
     zl_json_begin_object(w, NULL);
     for (size_t i = 0; (key = zl_json_key(config, i)) != NULL; i++) {
-        const zl_json value = zl_json_get(config, key);
-        const bool scalar = !zl_json_is_object(value) && !zl_json_is_array(value);
-        if (scalar || strcmp(key, "architectures") == 0 ||
-            (value.node != NULL && strcmp(key, "quantization_config") == 0)) {
-            zl_json_put(w, key, value);
-        }
+        keep_member(w, key, zl_json_get(config, key));
     }
     zl_json_end(w);
     const char *text = zl_json_writer_text(w, &size);
@@ -124,7 +175,7 @@ static zl_status set_model(const char *name_or_path, zl_run *run, zl_err *err)
 static zl_status set_config(const zl_field *field, zl_run *run, const char *path, zl_err *err)
 {
     zl_json_doc *doc = NULL;
-    ZL_TRY(zl_json_load(path, &doc, err));
+    ZL_TRY(zl_json_load_lenient(path, &doc, &run->ds_lapses, err));
     const zl_status status =
         zl_config_compact(zl_json_root(doc), path, (char *)run + field->offset, field->size, err);
     zl_json_free(doc);
@@ -156,9 +207,10 @@ static zl_status set_field(const zl_field *field, zl_run *run, const char *value
     case ZL_FIELD_COUNT: {
         uint64_t count = 0;
         ZL_TRY(zl_parse_count(name, value, &count, err));
-        if (count == 0 && field->offset == offsetof(zl_run, seq)) {
+        if (count == 0 && (field->offset == offsetof(zl_run, seq) ||
+                           field->offset == offsetof(zl_run, layers))) {
             return zl_fail(err, ZL_E_USAGE,
-                           "seq must be at least 1, got 0; leave it out for the default");
+                           "%s must be at least 1, got 0; leave it out for the default", name);
         }
         zl_field_put(field, run, &count);
         return ZL_OK;
@@ -364,7 +416,7 @@ static zl_status check_framework(zl_run *run, zl_err *err)
                        zl_framework_name(run->framework));
     }
     take_defaults(run);
-    return ZL_OK;
+    return run->layers != 0 ? zl_config_take_layers(run, err) : ZL_OK;
 }
 
 /* The model may have been named while the framework was another. */
@@ -388,6 +440,7 @@ static zl_status check_native(zl_run *run, zl_err *err)
         }
         ZL_TRY(read_native(run, err));
     }
+    run->model.layers = run->layers != 0 ? run->layers : run->model.layers;
     return zl_model_check(&run->model, err);
 }
 
@@ -404,7 +457,8 @@ zl_status zl_run_check(zl_run *run, zl_err *err)
     }
     ZL_TRY(check_shard_copy(run, err));
     const uint64_t seq = run->seq != 0 ? run->seq : zl_min(run->model.positions, default_seq_limit);
-    if (seq > run->model.positions) {
+    const bool table = run->model.family != ZL_FAMILY_LLAMA; /* rotations have no last position */
+    if (table && seq > run->model.positions) {
         return zl_fail(err, ZL_E_USAGE,
                        "seq must be 1..%" PRIu64 ", the positions of %s, got %" PRIu64,
                        run->model.positions, run->model.name, seq);
@@ -448,6 +502,15 @@ static void describe_framework(const zl_run *run, char *text, size_t size)
     if (run->zero_init) {
         add(text, size, ", zero.Init");
     }
+    if (run->no_prefetch) {
+        add(text, size, ", no prefetch");
+    }
+    if (run->bucket_view) {
+        add(text, size, ", bucket views");
+    }
+    if (run->drop_logits) {
+        add(text, size, ", logits dropped");
+    }
     if (run->alloc_conf[0] != '\0') {
         add(text, size, ", %s", run->alloc_conf);
     }
@@ -472,6 +535,9 @@ void zl_run_describe(const zl_run *run, char *text, size_t size)
         zl_optimizer_name(run->optimizer), zl_attention_name(run->attention),
         zl_recompute_name(run->recompute));
     /* The rest is said only where it is unusual. */
+    if (run->layers != 0) {
+        add(text, size, ", %" PRIu64 " layers", run->layers);
+    }
     if (run->grad_dtype != usual.grad_dtype) {
         add(text, size, ", gradients %s", zl_grad_dtype_name(run->grad_dtype));
     }

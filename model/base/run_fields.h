@@ -36,6 +36,7 @@ typedef struct zl_field {
     size_t native_count; /* of the names, the first ones are native */
     size_t size;         /* ZL_FIELD_TEXT, ZL_FIELD_CONFIG */
     zl_scope scope;
+    bool optional; /* a flag that run.json has only where it is set */
 } zl_field;
 
 /* Whether run.json of this run has the field. */
@@ -64,6 +65,10 @@ ZL_NODISCARD zl_status zl_field_framework(const zl_field *field, const char *wha
 /* A JSON value without white space between its parts, in a fixed size. ZL_E_INPUT: too long. */
 ZL_NODISCARD zl_status zl_config_compact(zl_json value, const char *what, char *text, size_t size,
                                          zl_err *err);
+
+/* Gives the run's compact config.json, if it has one, run->layers layers. ZL_E_INPUT: then it is too
+ * long. */
+ZL_NODISCARD zl_status zl_config_take_layers(zl_run *run, zl_err *err);
 
 /* Sets a ZL_FIELD_NAME from its text. `what` names it in the error, which has status bad. */
 ZL_NODISCARD zl_status zl_field_name(const zl_field *field, const char *what, const char *text,

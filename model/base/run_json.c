@@ -141,7 +141,8 @@ void zl_run_put(zl_json_writer *w, const zl_run *run, bool labelled)
 {
     const zl_field *field;
     for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
-        if (zl_field_belongs(field, run)) {
+        const bool silent = field->optional && !zl_field_flag(field, run);
+        if (field->key != NULL && zl_field_belongs(field, run) && !silent) {
             put_field(w, field, run, labelled);
         }
     }
@@ -306,13 +307,24 @@ static zl_status get_field(zl_json object, const zl_field *field, zl_run *run, z
     return ZL_OK;
 }
 
+/* "adamw" and "model" are what a framework takes by itself, so they contradict no ds_config.json. */
+static bool says_nothing(const zl_field *field, const zl_run *run)
+{
+    const bool decided = field->offset == offsetof(zl_run, optimizer) ||
+                         field->offset == offsetof(zl_run, grad_dtype);
+    return field->type == ZL_FIELD_NAME && decided && zl_field_value(field, run) == 0;
+}
+
 static zl_status get_fields(zl_json object, zl_run *run, zl_err *err)
 {
     const zl_field *field;
     for (size_t i = 0; (field = zl_field_at(i)) != NULL; i++) {
-        if (field->key != NULL && zl_field_belongs(field, run)) {
+        const bool absent = field->optional && zl_json_get(object, field->key).node == NULL;
+        if (field->key != NULL && zl_field_belongs(field, run) && !absent) {
             ZL_TRY(get_field(object, field, run, err));
-            zl_field_give(field, run);
+            if (!says_nothing(field, run)) {
+                zl_field_give(field, run);
+            }
         }
     }
     return ZL_OK;
@@ -368,6 +380,12 @@ zl_status zl_run_get(zl_json object, bool schema, zl_run *out, zl_err *err)
     ZL_TRY(check(&run, err));
     *out = run;
     return ZL_OK;
+}
+
+void zl_run_write(const zl_run *run, zl_json_writer *w)
+{
+    zl_json_put_string(w, "schema", run_schema);
+    zl_run_put(w, run, true);
 }
 
 static zl_json_writer *document(const zl_run *run, bool labelled)

@@ -277,9 +277,27 @@ void zl_format_count(uint64_t n, char *text, size_t size)
     }
 }
 
-enum { NEAR_SIZE = 64 };
+/* A name cut off after ENOUGH letters is as near as one with one letter wrong. */
+enum { NEAR_SIZE = 64, ENOUGH = 3 };
 
-/* Insertions, deletions and replacements that turn a into b; both shorter than NEAR_SIZE. */
+/* ASCII only, whatever the locale says. */
+static char lower(char c)
+{
+    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+static bool begins(const char *name, const char *with, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (lower(name[i]) != lower(with[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Insertions, deletions and replacements that turn a into b, small and capital letters being one;
+ * both shorter than NEAR_SIZE. */
 static size_t distance(const char *a, const char *b)
 {
     const size_t n = strlen(b);
@@ -291,7 +309,7 @@ static size_t distance(const char *a, const char *b)
         size_t diagonal = row[0];
         row[0] = i;
         for (size_t j = 1; j <= n; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            size_t best = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
             diagonal = row[j];
             best = row[j] + 1 < best ? row[j] + 1 : best;
             best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
@@ -313,7 +331,9 @@ const char *zl_nearest(const char *name, const char *const *names, size_t count)
     const char *nearest = NULL;
     for (size_t i = 0; i < count; i++) {
         if (strlen(names[i]) < NEAR_SIZE) {
-            const size_t d = distance(name, names[i]);
+            const bool cut_off = length >= ENOUGH && begins(names[i], name, length);
+            size_t d = distance(name, names[i]);
+            d = cut_off && d > 1 ? 1 : d;
             if (d < best) {
                 best = d;
                 nearest = names[i];
@@ -321,4 +341,35 @@ const char *zl_nearest(const char *name, const char *const *names, size_t count)
         }
     }
     return nearest;
+}
+
+static bool is_option(const char *word, size_t length, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(names[i], word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+zl_status zl_options_known(char *const *argv, bool in_order, const char *const *names, size_t count,
+                           zl_err *err)
+{
+    char word[NEAR_SIZE];
+    for (size_t i = 1; argv[i] != NULL && strcmp(argv[i], "--") != 0; i++) {
+        const size_t length = strcspn(argv[i], "=");
+        if (argv[i][0] != '-' && in_order) {
+            break;
+        }
+        if (strncmp(argv[i], "--", 2) != 0 || is_option(argv[i] + 2, length - 2, names, count)) {
+            continue;
+        }
+        snprintf(word, sizeof word, "%.*s", (int)(length < 60 ? length - 2 : 58), argv[i] + 2);
+        const char *near = zl_nearest(word, names, count);
+        return zl_fail(err, ZL_E_USAGE, "unknown option '--%s'; %s%s%s", word,
+                       near != NULL ? "did you mean '--" : "--help lists them",
+                       near != NULL ? near : "", near != NULL ? "'?" : "");
+    }
+    return ZL_OK;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a question costs at a shell: wall time of `zl predict` beside /bin/true and `python3 -c pass`. All of
+# What a question costs at a shell: wall time of `zl predict` and `zl fit` beside /bin/true and `python3 -c pass`. All of
 # them take turns; a ratio is the median of the ratios of the turns.
 # usage: cold_start.sh ZL [--json]      RUNS=101 in the environment
 set -euo pipefail
@@ -20,6 +20,8 @@ for ((i = 0; i < runs + 3; i++)); do
   take true /bin/true
   take table "$zl" predict --model gpt2 --stage 3 --ranks 8
   take json "$zl" predict --model llama-3-8b --stage 3 --ranks 8 --format json
+  take ranks "$zl" fit --model llama-3-70b --stage 3 --recompute full --find ranks --range 1..1024 --gpu h100-80g
+  take walks "$zl" fit --model llama-3-8b --framework fsdp2 --recompute full --find ranks --gpu h100-80g
   [ -z "$python" ] || take python "$python" -c pass
 done
 
@@ -41,6 +43,8 @@ figures() {
   figure '/bin/true' ms 0.001 true
   figure 'zl predict, gpt2, table' ms 0.001 table
   figure 'zl predict, llama-3-8b, json' ms 0.001 json
+  figure 'zl fit, ranks of llama-3-70b, 1 to 1024' ms 0.001 ranks '' at_most 20
+  figure 'zl fit, ranks of llama-3-8b on fsdp2' ms 0.001 walks
   [ -z "$python" ] || figure 'python3 -c pass' ms 0.001 python
   figure 'zl predict, gpt2, table, over /bin/true' 1 1 table true
   figure 'zl predict, llama-3-8b, json, over /bin/true' 1 1 json true

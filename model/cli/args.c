@@ -6,8 +6,8 @@
 #include <argp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "args_files.h"
 #include "cmd.h"
 
 enum { FIRST_KEY = 0x100, TEXT_SIZE = 256, DOC_SIZE = 2048 };
@@ -218,15 +218,6 @@ const char *zl_args_value(const zl_args *args, const char *name)
     return value;
 }
 
-static bool colored(const char *wish, const char *out)
-{
-    if (wish != NULL && strcmp(wish, "auto") != 0) {
-        return strcmp(wish, "always") == 0;
-    }
-    const char *none = getenv("NO_COLOR");
-    return strcmp(out, "-") == 0 && isatty(STDOUT_FILENO) != 0 && (none == NULL || *none == '\0');
-}
-
 /* Legal values are those of the row, whose order is that of the enum. */
 static zl_status find_format(const char *name, zl_format *out)
 {
@@ -278,7 +269,7 @@ static zl_status set_view(zl_args *args, zl_err *err)
     static const int decimals[ZL_BYTES_COUNT] = {
         [ZL_BYTES_GIB] = 3, [ZL_BYTES_GB] = 3, [ZL_BYTES_MIB] = 2, [ZL_BYTES_B] = 0};
     view->decimals = decimals[view->unit];
-    view->color = colored(zl_args_value(args, "color"), view->out);
+    zl_view_show(view, zl_args_value(args, "color"), zl_args_value(args, "bars"));
     return ZL_OK;
 }
 
@@ -319,26 +310,39 @@ static zl_status apply(const zl_args *args, const char *only, zl_run *run, zl_er
             of_run |= row == set->option;
         }
         if (of_run && (only != NULL ? strcmp(set->option->name, only) == 0 : !early)) {
-            ZL_TRY(zl_run_set(run, set->option->name, set->option->arg != NULL ? set->value : NULL,
-                              err));
+            ZL_TRY(zl_args_set(args, set, run, err));
         }
     }
+    return ZL_OK;
+}
+
+zl_status zl_args_apply(const zl_args *args, zl_run *out, zl_err *err)
+{
+    zl_run run;
+    zl_accelerate accelerate;
+    zl_run_init(&run);
+    ZL_TRY(zl_args_check_adapter(args, err));
+    for (size_t i = 0; i < sizeof first_options / sizeof first_options[0]; i++) {
+        ZL_TRY(apply(args, first_options[i], &run, err));
+        if (strcmp(first_options[i], "framework") == 0) {
+            ZL_TRY(zl_args_accelerate(args, &accelerate, &run, err));
+        }
+    }
+    ZL_TRY(apply(args, NULL, &run, err));
+    if (zl_args_value(args, "run") == NULL && zl_args_value(args, "model") == NULL) {
+        return zl_args_no_model(args, err);
+    }
+    ZL_TRY(zl_args_adapter(args, &run, err));
+    ZL_TRY(zl_args_weights(args, &run, err));
+    ZL_TRY(zl_accelerate_check(&accelerate, args, &run, err));
+    *out = run;
     return ZL_OK;
 }
 
 zl_status zl_args_run(const zl_args *args, zl_run *out, zl_err *err)
 {
     zl_run run;
-    zl_run_init(&run);
-    for (size_t i = 0; i < sizeof first_options / sizeof first_options[0]; i++) {
-        ZL_TRY(apply(args, first_options[i], &run, err));
-    }
-    ZL_TRY(apply(args, NULL, &run, err));
-    if (zl_args_value(args, "run") == NULL && zl_args_value(args, "model") == NULL) {
-        return zl_fail(
-            err, ZL_E_USAGE,
-            "no model; give --model NAME ('zl list models' has the names) or --run FILE");
-    }
+    ZL_TRY(zl_args_apply(args, &run, err));
     ZL_TRY(zl_run_check(&run, err));
     *out = run;
     return ZL_OK;

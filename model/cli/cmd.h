@@ -28,7 +28,12 @@ typedef struct zl_view {
     int decimals;
     const char *out; /* path, "-" = stdout */
     bool color;
+    bool bars; /* tables of bytes have a bar column */
+    bool utf8;
+    int width; /* of a terminal; 0: there is none */
 } zl_view;
+/* What of a view depends on where it is shown: color and bars are the options' values or NULL. */
+void zl_view_show(zl_view *view, const char *color, const char *bars);
 
 /* One option as given. A flag has the value "". */
 typedef struct zl_setting {
@@ -85,7 +90,10 @@ zl_status zl_args_parse(const zl_command *command, int argc, char **argv, zl_arg
                         zl_err *err);
 /* The last value given for an option, "" for a flag, NULL if it was not given. */
 const char *zl_args_value(const zl_args *args, const char *name);
-/* Applies the run's options ("run" first, then "model", then the others as given) and checks. */
+/* Applies the run's options: "run" first, then what the model's reader depends on, then the others
+ * as given. The run is not checked. */
+zl_status zl_args_apply(const zl_args *args, zl_run *out, zl_err *err);
+/* The same, and checks. */
 zl_status zl_args_run(const zl_args *args, zl_run *out, zl_err *err);
 /* --help of a command, printed on a stream. */
 zl_status zl_args_help(const zl_command *command, FILE *out, zl_err *err);
@@ -159,7 +167,8 @@ typedef struct zl_gpu {
     const char *name;
     const char *text;
     uint64_t bytes;
-    const char *chip; /* a part of the name that CUDA has for it */
+    const char *chip;                     /* a part of the name that CUDA has for it */
+    uint32_t multiprocessors, capability; /* 90 is compute capability 9.0 */
 } zl_gpu;
 /* NULL past the end. */
 const zl_gpu *zl_gpu_at(size_t index);
@@ -178,6 +187,8 @@ zl_status zl_print_list(const zl_view *view, const char *what, const zl_table *t
 zl_status zl_cmd_predict(const zl_args *args, zl_err *err);
 zl_status zl_cmd_explain(const zl_args *args, zl_err *err);
 zl_status zl_cmd_fit(const zl_args *args, zl_err *err);
+zl_status zl_cmd_sweep(const zl_args *args, zl_err *err);
+zl_status zl_cmd_advise(const zl_args *args, zl_err *err);
 zl_status zl_cmd_list(const zl_args *args, zl_err *err);
 zl_status zl_cmd_decode(const zl_args *args, zl_err *err);
 zl_status zl_cmd_compare(const zl_args *args, zl_err *err);
@@ -196,6 +207,8 @@ zl_status zl_cmd_man(int argc, char **argv, zl_err *err);
 extern const zl_option zl_predict_options[];
 extern const zl_option zl_explain_options[];
 extern const zl_option zl_fit_options[];
+extern const zl_option zl_sweep_options[];
+extern const zl_option zl_advise_options[];
 extern const zl_option zl_replay_options[];
 extern const zl_option zl_compare_options[];
 extern const zl_option zl_decode_options[];

@@ -5,7 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <cjson/cJSON.h>
+#include <zlib.h>
+
 #include "cmd.h"
+#include "yaml_file.h"
 #include "zeroledger/version.h"
 
 typedef struct finding {
@@ -47,6 +51,28 @@ static void look_nvcc(finding *f)
     look_file(f, places);
 }
 
+/* Without these there would be no zl. */
+static void built_in(finding *f, const char *version)
+{
+    f->found = true;
+    snprintf(f->where, sizeof f->where, "built in, %s", version);
+}
+
+static void look_cjson(finding *f)
+{
+    built_in(f, cJSON_Version());
+}
+
+static void look_zlib(finding *f)
+{
+    built_in(f, zlibVersion());
+}
+
+static void look_yaml(finding *f)
+{
+    built_in(f, zl_yaml_version());
+}
+
 static void look_driver(finding *f)
 {
     static const char *const places[] = {"/proc/driver/nvidia/version", "/usr/lib/*/libcuda.so.1",
@@ -74,20 +100,39 @@ static void look_nccl(finding *f)
     look_file(f, places);
 }
 
-/* Where zl-trace looks for it: beside itself, and where libraries are. */
-static void look_meter(finding *f)
+/* The first path that one of the patterns matches from the folder of a program. */
+static void look_near(finding *f, const char *name, const char *const *places)
 {
-    static const char *const places[] = {"", "/../lib", "/../lib64", "/../lib/*"};
-    finding program = {.name = "zl-trace"};
+    finding program = {.name = name};
     look_sibling(&program);
-    for (size_t i = 0; i < sizeof places / sizeof places[0] && program.found; i++) {
+    for (size_t i = 0; places[i] != NULL && program.found; i++) {
         char pattern[600];
         const char *const one[] = {pattern, NULL};
         const char *slash = strrchr(program.where, '/');
         const int length = slash != NULL ? (int)(slash - program.where) : 0;
-        snprintf(pattern, sizeof pattern, "%.*s%s/libzltrace.so", length, program.where, places[i]);
+        snprintf(pattern, sizeof pattern, "%.*s/%s", length, program.where, places[i]);
         look_file(f, one);
     }
+}
+
+/* Where zl-trace looks for it: beside itself, and where libraries are. */
+static void look_meter(finding *f)
+{
+    static const char *const places[] = {"libzltrace.so", "../lib/libzltrace.so",
+                                         "../lib64/libzltrace.so", "../lib/*/libzltrace.so", NULL};
+    look_near(f, "zl-trace", places);
+}
+
+static void look_manual(finding *f)
+{
+    static const char *const places[] = {"../share/man/man1/zl.1*", "../man/man1/zl.1", NULL};
+    look_near(f, "zl", places);
+}
+
+static void look_completion(finding *f)
+{
+    static const char *const places[] = {"../share/bash-completion/completions/zl", NULL};
+    look_near(f, "zl", places);
 }
 
 static void report(zl_table *table, const finding *f)
@@ -104,6 +149,9 @@ static void fill(zl_table *table)
         finding what;
         void (*look)(finding *f);
     } parts[] = {
+        {{.name = "cJSON", .use = "reads JSON"}, look_cjson},
+        {{.name = "zlib", .use = "reads recordings packed by gzip"}, look_zlib},
+        {{.name = "libyaml", .use = "reads accelerate's configurations"}, look_yaml},
         {{.name = "zl-train",
           .use = "trains and measures",
           .remedy = "build it: cmake --workflow --preset host"},
@@ -136,6 +184,14 @@ static void fill(zl_table *table)
           .use = "several ranks on GPUs",
           .remedy = "apt-get install libnccl2 from NVIDIA's repository, or set NCCL_ROOT"},
          look_nccl},
+        {{.name = "manual",
+          .use = "man zl",
+          .remedy = "apt-get install scdoc, build again, then cmake --install"},
+         look_manual},
+        {{.name = "completion",
+          .use = "words for the tab key in bash, zsh and fish",
+          .remedy = "cmake --install, to where the shell looks: docs/install.md"},
+         look_completion},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         finding f = parts[i].what;

@@ -14,6 +14,8 @@ const zl_option zl_explain_options[] = {
     {"at", NULL, "NAME", "peak,end", "the phase's peak, or what is live when it ends"},
     {"gpu", NULL, "NAME", NULL,
      "whose constants the whole GPU (--backend cuda), whose kernels a framework is predicted with"},
+    {"bars", NULL, "NAME", "auto,always,never",
+     "bars in proportion to the bytes; auto draws them on a terminal"},
     {0},
 };
 
@@ -77,6 +79,9 @@ static void total_row(zl_table *table, const zl_view *view, const char *name, ui
     zl_table_text(table, "%s", zl_bytes_in(view, bytes).text);
     zl_table_text(table, "%s", "");
     zl_table_text(table, "%s", "");
+    if (view->bars) {
+        zl_table_count(table, 0);
+    }
 }
 
 static zl_status print_terms(zl_page *page, const answer *a, zl_err *err)
@@ -90,6 +95,9 @@ static zl_status print_terms(zl_page *page, const answer *a, zl_err *err)
     zl_table_column(table, zl_byte_unit_name(page->view->unit), ZL_RIGHT);
     zl_table_column(table, "share", ZL_RIGHT);
     zl_table_column(table, "per rank", ZL_LEFT);
+    if (page->view->bars) {
+        zl_table_column(table, "bytes", ZL_BAR);
+    }
     for (size_t i = 0; i < a->terms.count; i++) {
         const zl_term *term = &a->terms.term[i];
         zl_table_text(table, "%s", zl_buf_name(term->buffer));
@@ -100,6 +108,9 @@ static zl_status print_terms(zl_page *page, const answer *a, zl_err *err)
         zl_table_text(table, "%s", zl_bytes_in(page->view, term->bytes).text);
         zl_table_text(table, "%s", zl_percent(term->bytes, total).text);
         zl_table_text(table, "%s", term->shards ? "1/N" : "whole");
+        if (page->view->bars) {
+            zl_table_count(table, term->bytes);
+        }
     }
     total_row(table, page->view, "requested", total);
     total_row(table, page->view, "granted", a->terms.total[ZL_GRANTED]);

@@ -1,204 +1,344 @@
-/* zl fit: the largest micro-batch in a capacity, certified: the next one does not fit. */
+/* zl fit: the most of one thing that a capacity holds, or the least that is enough, certified: the
+ * answer fits and its neighbour does not. */
 #include <string.h>
 
-#include "explain.h"
 #include "fit.h"
+#include "frameworks.h"
 #include "zeroledger/bytes.h"
-#include "zeroledger/solve.h"
 
 const zl_option zl_fit_options[] = {
-    {"capacity", NULL, "BYTES", NULL, "memory of a device, as in 24GiB or 80GB"},
-    {"gpu", NULL, "NAME", NULL, "capacity of a known GPU ('zl list gpus')"},
-    {"headroom", NULL, "SHARE", NULL, "keep this free: 5%, or bytes as in 2GiB (default 0)"},
+    {"find", NULL, "QUANTITY", "micro-batch,seq,layers,ranks,stage",
+     "what to vary: largest micro-batch (default), longest seq, most layers, fewest ranks, lowest "
+     "stage"},
+    {"range", NULL, "LOW..HIGH", NULL, "only values of it from LOW to HIGH"},
+    ZL_CAPACITY_OPTIONS,
     {0},
 };
 
-typedef struct question {
-    zl_run run;
-    zl_capacity c;
-} question;
+/* ---- words ---- */
 
-typedef struct reply {
-    zl_fit fit;
-    zl_share share[ZL_SHARES_SHOWN]; /* largest terms at the peak of best + 1 */
-    size_t shares;
-} reply;
+static const struct {
+    const char *option;
+    const char *title; /* of the answer */
+    const char *none;  /* nothing fits; NULL: the smallest value does not */
+    const char *column;
+} words[ZL_QUANTITY_COUNT] = {
+    [ZL_QUANTITY_MICRO_BATCH] = {"--micro-batch", "Largest micro-batch", NULL, "micro-batch"},
+    [ZL_QUANTITY_SEQ] = {"--seq", "Longest sequence", NULL, "seq"},
+    [ZL_QUANTITY_LAYERS] = {"--layers", "Most layers", NULL, "layers"},
+    [ZL_QUANTITY_RANKS] = {"--ranks", "Fewest ranks", "No number of ranks is enough", "ranks"},
+    [ZL_QUANTITY_STAGE] = {"--stage", "Lowest stage", "No stage fits", "stage"},
+};
 
-/* "5%" of the capacity, rounded up to the byte; four decimals of a percent count. */
-static zl_status share_of(const char *text, uint64_t capacity, uint64_t *out, zl_err *err)
+const char *zl_fitting_option(const zl_fitting *f)
 {
-    char number[32];
-    double percent = 0.0;
-    snprintf(number, sizeof number, "%.*s", (int)strcspn(text, "%"), text);
-    ZL_TRY(zl_parse_real("headroom", number, &percent, err));
-    if (!(percent >= 0.0 && percent < 100.0) || strchr(text, '%')[1] != '\0') {
-        return zl_fail(err, ZL_E_USAGE, "headroom must be from 0%% to below 100%%, got '%.60s'",
+    return words[f->question.quantity].option;
+}
+
+uint64_t zl_fitting_limited(const zl_fitting *f)
+{
+    return f->fit.next.tried ? f->fit.next.value : f->fit.best.value;
+}
+
+static const char *column(const zl_fitting *f)
+{
+    return words[f->question.quantity].column;
+}
+
+/* "micro-batch 28", "28 layers", "1 layer" */
+static zl_figure subject(const zl_fitting *f)
+{
+    zl_figure text;
+    const zl_quantity q = f->question.quantity;
+    const zl_figure count = zl_count(zl_fitting_limited(f));
+    const int letters = (int)strlen(column(f)) - (zl_fitting_limited(f) == 1);
+    if (q == ZL_QUANTITY_LAYERS || q == ZL_QUANTITY_RANKS) {
+        snprintf(text.text, sizeof text.text, "%.32s %.*s", count.text, letters, column(f));
+    } else {
+        snprintf(text.text, sizeof text.text, "%s %.32s", column(f), count.text);
+    }
+    return text;
+}
+
+/* ---- the question ---- */
+
+static zl_status read_range(const char *text, zl_question *q, zl_err *err)
+{
+    char low[32];
+    const char *dots = strstr(text, "..");
+    if (dots == NULL || (size_t)(dots - text) >= sizeof low) {
+        return zl_fail(err, ZL_E_USAGE, "range must be two counts, as in 1..1024, got '%.60s'",
                        text);
     }
-    const uint64_t million = 1000000;
-    const uint64_t ppm = (uint64_t)(percent * 10000.0 + 0.5);
-    const uint64_t rest = capacity % million;
-    const uint64_t whole = zl_exact_div(zl_sub(capacity, rest), million);
-    *out = zl_add(zl_mul(whole, ppm), zl_ceil_div(zl_mul(rest, ppm), million));
+    snprintf(low, sizeof low, "%.*s", (int)(dots - text), text);
+    ZL_TRY(zl_parse_count("range", low, &q->low, err));
+    ZL_TRY(zl_parse_count("range", dots + 2, &q->high, err));
+    if (q->low > q->high || (q->high == 0 && q->quantity != ZL_QUANTITY_STAGE)) {
+        return zl_fail(err, ZL_E_USAGE, "range must begin with its smaller end, got '%.60s'", text);
+    }
     return ZL_OK;
 }
 
-static zl_status read_capacity(const zl_args *args, question *q, zl_err *err)
+static zl_status read_question(const zl_args *args, zl_fitting *f, zl_err *err)
 {
-    const char *capacity = zl_args_value(args, "capacity");
-    const zl_gpu *gpu = NULL;
-    q->c.gpu = zl_args_value(args, "gpu");
-    if ((capacity == NULL) == (q->c.gpu == NULL)) {
-        return zl_fail(err, ZL_E_USAGE, "give either --capacity BYTES or --gpu NAME");
+    const char *find = zl_args_value(args, "find");
+    const char *range = zl_args_value(args, "range");
+    for (int q = 0; find != NULL && q < ZL_QUANTITY_COUNT; q++) {
+        if (strcmp(find, words[q].column) == 0) {
+            f->question.quantity = (zl_quantity)q;
+        }
     }
-    if (capacity != NULL) {
-        return zl_parse_bytes("capacity", capacity, &q->c.capacity, err);
+    f->anything = range == NULL;
+    if (range != NULL) {
+        ZL_TRY(read_range(range, &f->question, err));
     }
-    ZL_TRY(zl_gpu_find(q->c.gpu, &gpu, err));
-    q->c.capacity = gpu->bytes;
-    return ZL_OK;
+    ZL_TRY(zl_capacity_read(args, &f->c, err));
+    f->question.capacity = f->c.usable;
+    return zl_args_run(args, &f->run, err);
 }
 
-static zl_status read_question(const zl_args *args, question *q, zl_err *err)
+/* ---- a page ---- */
+
+static void add_row(zl_table *table, const zl_view *view, const zl_trial *trial)
 {
-    const char *headroom = zl_args_value(args, "headroom");
-    ZL_TRY(read_capacity(args, q, err));
-    if (headroom != NULL && strchr(headroom, '%') != NULL) {
-        ZL_TRY(share_of(headroom, q->c.capacity, &q->c.headroom, err));
-    } else if (headroom != NULL) {
-        ZL_TRY(zl_parse_bytes("headroom", headroom, &q->c.headroom, err));
+    if (trial->tried) {
+        zl_table_count(table, trial->value);
+        zl_table_count(table, trial->bytes);
+        zl_table_text(table, "%s", zl_bytes_in(view, trial->bytes).text);
+        zl_table_text(table, "%s", trial->fits ? "fits" : "does not fit");
     }
-    if (q->c.headroom > q->c.capacity) {
-        return zl_fail(err, ZL_E_USAGE, "headroom %.40s is more than the capacity of %s bytes",
-                       headroom, zl_count(q->c.capacity).text);
-    }
-    q->c.usable = zl_sub(q->c.capacity, q->c.headroom);
-    return zl_args_run(args, &q->run, err);
 }
 
-static zl_status solve(question *q, reply *r, zl_err *err)
+static zl_status say_trials(zl_page *page, const zl_fitting *f, zl_err *err)
 {
-    ZL_TRY(zl_solve_micro_batch(&q->run, q->c.usable, &r->fit, err));
-    zl_run next = q->run;
-    /* The run of the answer is the one with the best micro-batch. */
-    q->run.micro_batch = zl_max(r->fit.best, 1);
-    zl_ledger *ledger = NULL;
-    zl_terms terms;
-    next.micro_batch = zl_add(r->fit.best, 1);
-    ZL_TRY(zl_run_check(&next, err));
-    ZL_TRY(zl_predicted(&next, 0, &ledger, err));
-    const zl_status status = zl_terms_get(ledger, r->fit.visit, r->fit.phase, false, &terms, err);
-    zl_ledger_free(ledger);
-    ZL_TRY(status);
-    r->shares = zl_terms_largest(&terms, true, r->share, ZL_SHARES_SHOWN);
-    return ZL_OK;
-}
-
-void zl_capacity_say(zl_page *page, const zl_capacity *c)
-{
-    const zl_view *view = page->view;
-    zl_page_say(page, "Capacity%s%s %s, headroom %s, usable %s", c->gpu != NULL ? " of " : "",
-                c->gpu != NULL ? c->gpu : "", zl_bytes_named(view, c->capacity).text,
-                zl_bytes_named(view, c->headroom).text, zl_bytes_exact(view, c->usable).text);
-}
-
-void zl_capacity_json(const zl_capacity *c, zl_json_writer *w)
-{
-    zl_json_put_string(w, "quantity", "micro_batch");
-    if (c->gpu != NULL) {
-        zl_json_put_string(w, "gpu", c->gpu);
-    }
-    zl_json_put_u64(w, "capacity", c->capacity);
-    zl_json_put_u64(w, "headroom", c->headroom);
-    zl_json_put_u64(w, "usable", c->usable);
-}
-
-static void fit_row(zl_table *table, const zl_view *view, uint64_t n, uint64_t bytes, bool fits)
-{
-    zl_table_count(table, n);
-    zl_table_count(table, bytes);
-    zl_table_text(table, "%s", zl_bytes_in(view, bytes).text);
-    zl_table_text(table, "%s", fits ? "fits" : "does not fit");
-}
-
-zl_status zl_fit_rows(zl_page *page, const char *title, uint64_t best, uint64_t best_bytes,
-                      uint64_t next_bytes, zl_err *err)
-{
+    const zl_fit *fit = &f->fit;
+    const bool native = f->run.framework == ZL_FRAMEWORK_NATIVE;
+    const bool falling = f->question.quantity == ZL_QUANTITY_RANKS;
     zl_table *table = zl_table_new();
-    zl_table_column(table, "micro-batch", ZL_RIGHT);
-    zl_table_column(table, title, ZL_RIGHT);
+    zl_table_column(table, column(f), ZL_RIGHT);
+    zl_table_column(table, native ? "peak, bytes" : "peak_allocated, bytes", ZL_RIGHT);
     zl_table_column(table, zl_byte_unit_name(page->view->unit), ZL_RIGHT);
     zl_table_column(table, "answer", ZL_LEFT);
-    if (best > 0) {
-        fit_row(table, page->view, best, best_bytes, true);
+    if (f->question.quantity == ZL_QUANTITY_STAGE) {
+        for (int s = 0; s < ZL_STAGES; s++) {
+            add_row(table, page->view, &fit->stage[s]);
+        }
+    } else {
+        add_row(table, page->view, falling ? &fit->next : &fit->best);
+        add_row(table, page->view, falling ? &fit->best : &fit->next);
     }
-    fit_row(table, page->view, zl_add(best, 1), next_bytes, false);
     const zl_status status = zl_page_table(page, table, err);
     zl_table_free(table);
     return status;
 }
 
-static zl_status fill_page(zl_page *page, const question *q, const reply *r, zl_err *err)
+static void say_answer(zl_page *page, const zl_fitting *f)
 {
-    char shares[256];
-    const zl_view *view = page->view;
-    zl_page_run(page, &q->run, "");
-    zl_page_break(page);
-    zl_capacity_say(page, &q->c);
-    if (r->fit.best > 0) {
-        zl_page_say(page, "Largest micro-batch: %s", zl_count(r->fit.best).text);
+    const zl_fit *fit = &f->fit;
+    const zl_quantity q = f->question.quantity;
+    if (fit->found) {
+        zl_page_say(page, "%s: %s", words[q].title, zl_count(fit->best.value).text);
+        return;
+    }
+    if (words[q].none != NULL) {
+        zl_page_say(page, "%s", words[q].none);
     } else {
-        zl_page_say(page, "Not even a micro-batch of 1 fits");
+        zl_page_say(page, "Not even %s fits", subject(f).text);
+    }
+    if (fit->floor > 0) {
+        zl_page_say(
+            page,
+            "On %s number of ranks each holds at least %s: more of them make shards smaller, "
+            "not the rest.",
+            f->anything ? "any" : "every such", zl_bytes_exact(page->view, fit->floor).text);
+    }
+}
+
+/* Why there is no better value to show. */
+static void say_end(zl_page *page, const zl_fitting *f)
+{
+    const zl_figure best = zl_count(f->fit.best.value);
+    switch (f->fit.end) {
+    case ZL_FIT_CAPACITY:
+        if (f->fit.found && !f->fit.exact) {
+            zl_page_say(page,
+                        "Nothing fits from %s %s %s, where even what is asked for is too much; of "
+                        "those before, some may, if by chance little is lost between buffers.",
+                        column(f), zl_count(f->fit.edge).text,
+                        f->question.quantity == ZL_QUANTITY_RANKS ? "down" : "on");
+        }
+        break;
+    case ZL_FIT_POSITIONS:
+        zl_page_say(page,
+                    "The model's position table ends there: %s tokens are its longest sequence, "
+                    "whatever the memory.",
+                    best.text);
+        break;
+    case ZL_FIT_WINDOW:
+        zl_page_say(
+            page, "Sequences longer than the model's sliding window are not modelled; up to there "
+                  "memory is no limit.");
+        break;
+    case ZL_FIT_RANGE:
+        zl_page_say(page, "There is nothing better%s: memory is not what limits it.",
+                    f->anything ? "" : " in the range");
+        break;
+    case ZL_FIT_END_COUNT:
+        break;
+    }
+}
+
+static void say_limit(zl_page *page, const zl_fitting *f)
+{
+    char terms[512] = "";
+    size_t used = 0;
+    const zl_limit *limit = &f->limit;
+    const zl_view *view = page->view;
+    const zl_trial *next = &f->fit.next;
+    for (size_t i = 0; i < limit->terms && used < sizeof terms; i++) {
+        used += (size_t)snprintf(terms + used, sizeof terms - used, "%s%s %s", i > 0 ? ", " : "",
+                                 limit->term[i].text, zl_bytes_in(view, limit->term[i].bytes).text);
+    }
+    zl_page_say(page, "With %s the peak is in %s; its largest terms: %s %s", subject(f).text,
+                limit->where, terms, zl_byte_unit_name(view->unit));
+    if (next->tried && next->bytes <= f->c.usable) {
+        zl_page_say(page,
+                    "That would be little enough; but in pieces that do not match, and without a "
+                    "limit the allocator reserves %s for it.",
+                    zl_bytes_named(view, next->reserved).text);
+    }
+    if (limit->levers > 0) {
+        zl_page_say(page, "What lowers that peak, one change at a time:");
+    }
+    for (size_t i = 0; i < limit->levers; i++) {
+        zl_page_say(page, "  %s: %s", limit->lever[i].text,
+                    zl_bytes_named(view, limit->lever[i].bytes).text);
+    }
+}
+
+static zl_status fill_page(zl_page *page, const zl_fitting *f, const zl_walked *w, zl_err *err)
+{
+    const bool native = f->run.framework == ZL_FRAMEWORK_NATIVE;
+    if (native) {
+        zl_page_run(page, &f->run, "");
+    } else {
+        zl_walked_head(page, w);
     }
     zl_page_break(page);
-    ZL_TRY(
-        zl_fit_rows(page, "peak, bytes", r->fit.best, r->fit.best_bytes, r->fit.next_bytes, err));
-    zl_shares_text(view, r->share, r->shares, shares, sizeof shares);
+    zl_capacity_say(page, &f->c);
+    say_answer(page, f);
     zl_page_break(page);
-    zl_page_say(page, "Micro-batch %s is limited by %s; its largest terms: %s %s",
-                zl_count(zl_add(r->fit.best, 1)).text,
-                zl_cell_label(r->fit.visit, r->fit.phase).text, shares,
-                zl_byte_unit_name(view->unit));
-    zl_page_say(page, "The prediction is the trainer's allocator; driver, context and libraries "
-                      "come on top: leave headroom for them.");
+    ZL_TRY(say_trials(page, f, err));
+    zl_page_break(page);
+    say_end(page, f);
+    say_limit(page, f);
+    if (native) {
+        zl_page_say(page,
+                    "The prediction is the trainer's allocator; driver, context and libraries "
+                    "come on top: leave headroom for them.");
+    } else {
+        zl_page_say(page, "The walk was given this capacity as the device's; PyTorch frees what it "
+                          "caches before it gives up.");
+        zl_page_say(page, "Context, NCCL and code come on top: leave headroom for them.");
+    }
     return ZL_OK;
 }
 
-static zl_status print_page(const zl_view *view, const question *q, const reply *r, zl_err *err)
+static zl_status print_page(const zl_view *view, const zl_fitting *f, const zl_walked *w,
+                            zl_err *err)
 {
     zl_page page;
     ZL_TRY(zl_page_open(&page, view, err));
-    return zl_page_end(&page, fill_page(&page, q, r, err), err);
+    return zl_page_end(&page, fill_page(&page, f, w, err), err);
 }
 
-static zl_status print_json(const zl_view *view, const question *q, const reply *r, zl_err *err)
+/* ---- JSON ---- */
+
+static void put_limit(zl_json_writer *w, const zl_fitting *f)
+{
+    const bool native = f->run.framework == ZL_FRAMEWORK_NATIVE;
+    const zl_limit *limit = &f->limit;
+    zl_json_begin_object(w, "limit");
+    zl_json_put_string(w, "visit", limit->visit);
+    zl_json_put_string(w, "phase", limit->phase);
+    zl_json_begin_array(w, native ? "largest" : "terms");
+    for (size_t i = 0; i < limit->terms; i++) {
+        zl_json_begin_object(w, NULL);
+        zl_json_put_string(w, native ? "buffer" : "name", limit->term[i].text);
+        zl_json_put_u64(w, "bytes", limit->term[i].bytes);
+        zl_json_end(w);
+    }
+    zl_json_end(w);
+    zl_json_begin_array(w, "lowered_by");
+    for (size_t i = 0; i < limit->levers; i++) {
+        zl_json_begin_object(w, NULL);
+        zl_json_put_string(w, "change", limit->lever[i].text);
+        zl_json_put_u64(w, "bytes", limit->lever[i].bytes);
+        zl_json_end(w);
+    }
+    zl_json_end(w);
+    zl_json_end(w);
+}
+
+static void put_stages(zl_json_writer *w, const zl_fit *fit)
+{
+    zl_json_begin_array(w, "stages");
+    for (int s = 0; s < ZL_STAGES; s++) {
+        if (fit->stage[s].tried) {
+            zl_json_begin_object(w, NULL);
+            zl_json_put_u64(w, "stage", fit->stage[s].value);
+            zl_json_put_u64(w, "bytes", fit->stage[s].bytes);
+            zl_json_put_bool(w, "fits", fit->stage[s].fits);
+            zl_json_end(w);
+        }
+    }
+    zl_json_end(w);
+}
+
+static void put_answer(zl_json_writer *w, const zl_fitting *f)
+{
+    const zl_fit *fit = &f->fit;
+    zl_json_put_bool(w, "fits", fit->found);
+    zl_json_put_u64(w, "best", fit->best.value);
+    zl_json_put_u64(w, "best_bytes", fit->best.bytes);
+    if (fit->next.tried) {
+        zl_json_put_u64(w, "next", fit->next.value);
+    } else {
+        zl_json_put_null(w, "next");
+    }
+    zl_json_put_u64(w, "next_bytes", fit->next.bytes);
+    zl_json_put_string(w, "ended_by", zl_fit_end_name(fit->end));
+    if (f->run.framework != ZL_FRAMEWORK_NATIVE) {
+        zl_json_put_bool(w, "exact", fit->exact);
+        if (fit->edge > 0) {
+            zl_json_put_u64(w, "edge", fit->edge);
+        }
+        zl_json_put_u64(w, "next_reserved", fit->next.reserved);
+        zl_json_put_u64(w, "walks", fit->walks);
+    }
+    if (fit->floor > 0) {
+        zl_json_put_u64(w, "floor", fit->floor);
+    }
+    if (f->question.quantity == ZL_QUANTITY_STAGE) {
+        put_stages(w, fit);
+    }
+}
+
+static zl_status print_json(const zl_view *view, const zl_fitting *f, zl_err *err)
 {
     char id[ZL_RUN_ID_SIZE];
     zl_json_writer *w = zl_json_writer_new();
     if (w == NULL) {
         return zl_fail(err, ZL_E_RESOURCE, "out of memory");
     }
-    zl_run_id(&q->run, id);
+    zl_run_id(&f->run, id);
     zl_json_begin_object(w, NULL);
     zl_json_put_string(w, "schema", "zeroledger.fit/1");
     zl_json_put_string(w, "run_id", id);
-    zl_capacity_json(&q->c, w);
-    zl_json_put_bool(w, "fits", r->fit.best > 0);
-    zl_json_put_u64(w, "best", r->fit.best);
-    zl_json_put_u64(w, "best_bytes", r->fit.best_bytes);
-    zl_json_put_u64(w, "next_bytes", r->fit.next_bytes);
-    zl_json_begin_object(w, "limit");
-    zl_json_put_string(w, "visit", zl_visit_name(r->fit.visit));
-    zl_json_put_string(w, "phase", zl_phase_name(r->fit.phase));
-    zl_json_begin_array(w, "largest");
-    for (size_t i = 0; i < r->shares; i++) {
-        zl_json_begin_object(w, NULL);
-        zl_json_put_string(w, "buffer", zl_buf_name(r->share[i].buffer));
-        zl_json_put_u64(w, "bytes", r->share[i].bytes);
-        zl_json_end(w);
-    }
-    zl_json_end(w);
-    zl_json_end(w);
+    zl_json_put_string(w, "quantity", zl_quantity_name(f->question.quantity));
+    zl_capacity_json(&f->c, w);
+    put_answer(w, f);
+    put_limit(w, f);
     zl_json_end(w);
     const zl_status status = zl_json_writer_save(w, view->out, err);
     zl_json_writer_free(w);
@@ -207,14 +347,12 @@ static zl_status print_json(const zl_view *view, const question *q, const reply 
 
 zl_status zl_cmd_fit(const zl_args *args, zl_err *err)
 {
-    question q = {0};
-    reply r = {0};
-    ZL_TRY(read_question(args, &q, err));
-    if (q.run.framework != ZL_FRAMEWORK_NATIVE) {
-        return zl_fit_framework(args, &q.run, &q.c, err);
-    }
-    ZL_TRY(solve(&q, &r, err));
-    ZL_TRY(args->view.format == ZL_FORMAT_JSON ? print_json(&args->view, &q, &r, err)
-                                               : print_page(&args->view, &q, &r, err));
-    return r.fit.best > 0 ? ZL_OK : ZL_NO;
+    zl_fitting f = {.question = {.quantity = ZL_QUANTITY_MICRO_BATCH}};
+    zl_walked w = {.rank = 0};
+    ZL_TRY(read_question(args, &f, err));
+    ZL_TRY(f.run.framework == ZL_FRAMEWORK_NATIVE ? zl_fit_native(&f, err)
+                                                  : zl_fit_walked(args, &f, &w, err));
+    ZL_TRY(args->view.format == ZL_FORMAT_JSON ? print_json(&args->view, &f, err)
+                                               : print_page(&args->view, &f, &w, err));
+    return f.fit.found ? ZL_OK : ZL_NO;
 }

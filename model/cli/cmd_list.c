@@ -1,7 +1,10 @@
 /* zl list: names that options take and outputs use. */
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd.h"
+#include "formulas.h"
 #include "zeroledger/json.h"
 #include "zeroledger/model.h"
 #include "zeroledger/torch.h"
@@ -77,19 +80,93 @@ static zl_status list_models(zl_table *table, zl_err *err)
     return ZL_OK;
 }
 
+/* What a config.json may say. */
+static zl_status list_architectures(zl_table *table, zl_err *err)
+{
+    zl_hf_type type;
+    (void)err;
+    HEAD(table, "model_type", "class", "modelled");
+    for (size_t i = 0; zl_hf_type_at(i, &type); i++) {
+        zl_table_text(table, "%s", type.name);
+        zl_table_text(table, "%s", type.architecture);
+        zl_table_text(table, "%s",
+                      type.operations ? "all" : "shapes and states; activations where given");
+    }
+    return ZL_OK;
+}
+
 static zl_status list_gpus(zl_table *table, zl_err *err)
 {
     (void)err;
-    HEAD(table, "name");
+    HEAD(table, "name", "chip");
     zl_table_column(table, "bytes", ZL_RIGHT);
-    HEAD(table, "text");
+    zl_table_column(table, "multiprocessors", ZL_RIGHT);
+    HEAD(table, "capability", "text");
     const zl_gpu *gpu = NULL;
     for (size_t i = 0; (gpu = zl_gpu_at(i)) != NULL; i++) {
         zl_table_text(table, "%s", gpu->name);
+        zl_table_text(table, "%s", gpu->chip);
         zl_table_count(table, gpu->bytes);
+        zl_table_count(table, gpu->multiprocessors);
+        zl_table_text(table, "%u.%u", gpu->capability / 10, gpu->capability % 10);
         zl_table_text(table, "%s", gpu->text);
     }
     return ZL_OK;
+}
+
+/* The legal values of an option of the run. */
+static const char *values_of(const char *name)
+{
+    const zl_option *row = NULL;
+    for (size_t i = 0; (row = zl_run_option(i)) != NULL; i++) {
+        if (strcmp(row->name, name) == 0) {
+            return row->values;
+        }
+    }
+    return NULL;
+}
+
+/* Whether a small run with these settings can be predicted. */
+static bool can_run(const char *framework, const char *stage, const char *precision)
+{
+    const char *const settings[][2] = {{"framework", framework},
+                                       {"model", "gpt2-tiny"},
+                                       {"stage", stage},
+                                       {"precision", precision}};
+    zl_run run;
+    zl_torch_run torch;
+    zl_run_init(&run);
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        if (zl_run_set(&run, settings[i][0], settings[i][1], NULL) != ZL_OK) {
+            return false;
+        }
+    }
+    return zl_run_check(&run, NULL) == ZL_OK &&
+           (run.framework == ZL_FRAMEWORK_NATIVE ||
+            zl_torch_run_from(&run, &torch, NULL, NULL, NULL) == ZL_OK);
+}
+
+/* The stages, and the precisions, with which a framework can be run: "0 1 2 3". */
+static void add_allowed(zl_table *table, const char *framework, const char *wanted,
+                        const char *other)
+{
+    const char *const values[] = {values_of(wanted), values_of(other)};
+    const bool stages = strcmp(wanted, "stage") == 0;
+    char value[2][48];
+    char text[96];
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; zl_list_item(values[0], i, value[0], sizeof value[0]); i++) {
+        bool allowed = false;
+        for (size_t k = 0; zl_list_item(values[1], k, value[1], sizeof value[1]); k++) {
+            allowed = allowed || can_run(framework, value[stages ? 0 : 1], value[stages ? 1 : 0]);
+        }
+        if (allowed && used < sizeof text) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? " " : "",
+                                     value[0]);
+        }
+    }
+    zl_table_text(table, "%s", text);
 }
 
 /* "0.10.3 0.14.5" */
@@ -107,27 +184,29 @@ static void measured_releases(char *text, size_t size)
 static zl_status list_frameworks(zl_table *table, zl_err *err)
 {
     static const struct {
-        const char *stages, *releases, *measured, *text;
+        const char *releases, *measured, *text;
     } rows[ZL_FRAMEWORK_COUNT] = {
-        [ZL_FRAMEWORK_NATIVE] = {"0 1 2 3", "", "",
+        [ZL_FRAMEWORK_NATIVE] = {"", "",
                                  "zl-train: schedule, allocator and phases of docs/schedule.md"},
-        [ZL_FRAMEWORK_SINGLE] = {"0", "2.11", "2.11", "PyTorch on one GPU"},
-        [ZL_FRAMEWORK_DDP] = {"0", "2.11", "2.11", "PyTorch's DistributedDataParallel"},
-        [ZL_FRAMEWORK_ZERO1] = {"1", "2.11", "2.11", "the same and ZeroRedundancyOptimizer"},
-        [ZL_FRAMEWORK_FSDP1] = {"3", "2.11", "2.11", "FullyShardedDataParallel"},
-        [ZL_FRAMEWORK_FSDP2] = {"2 3", "2.11", "2.11",
+        [ZL_FRAMEWORK_SINGLE] = {"2.11", "2.11", "PyTorch on one GPU"},
+        [ZL_FRAMEWORK_DDP] = {"2.11", "2.11", "PyTorch's DistributedDataParallel"},
+        [ZL_FRAMEWORK_ZERO1] = {"2.11", "2.11", "the same and ZeroRedundancyOptimizer"},
+        [ZL_FRAMEWORK_FSDP1] = {"2.11", "2.11", "FullyShardedDataParallel"},
+        [ZL_FRAMEWORK_FSDP2] = {"2.11", "2.11",
                                 "fully_shard; stage 3 reshards after forward, stage 2 does not"},
-        [ZL_FRAMEWORK_DEEPSPEED] = {"0 1 2 3", "0.5 to 0.19", NULL,
+        [ZL_FRAMEWORK_DEEPSPEED] = {"0.5 to 0.19", NULL,
                                     "ZeRO, as in deepspeed@0.14.5; without a release "
                                     "deepspeed@" ZL_DEEPSPEED_NEWEST},
     };
     char measured[96];
     (void)err;
     measured_releases(measured, sizeof measured);
-    HEAD(table, "name", "stages", "releases", "measured", "text");
+    HEAD(table, "name", "stages", "precisions", "releases", "measured", "text");
     for (int i = 0; i < ZL_FRAMEWORK_COUNT; i++) {
-        zl_table_text(table, "%s", zl_framework_name((zl_framework)i));
-        zl_table_text(table, "%s", rows[i].stages);
+        const char *name = zl_framework_name((zl_framework)i);
+        zl_table_text(table, "%s", name);
+        add_allowed(table, name, "stage", "precision");
+        add_allowed(table, name, "precision", "stage");
         zl_table_text(table, "%s", rows[i].releases);
         zl_table_text(table, "%s", rows[i].measured != NULL ? rows[i].measured : measured);
         zl_table_text(table, "%s", rows[i].text);
@@ -137,14 +216,24 @@ static zl_status list_frameworks(zl_table *table, zl_err *err)
 
 static zl_status list_buffers(zl_table *table, zl_err *err)
 {
-    (void)err;
-    HEAD(table, "name", "kind", "text");
-    for (int i = 0; i < ZL_BUF_COUNT; i++) {
+    char text[256];
+    zl_formulas *all = calloc(1, sizeof *all);
+    if (all == NULL) {
+        return zl_fail(err, ZL_E_RESOURCE, "out of memory");
+    }
+    const zl_status status = zl_formulas_usual(all, err);
+    HEAD(table, "name", "kind", "sharded", "formula", "text");
+    for (int i = 0; i < ZL_BUF_COUNT && status == ZL_OK; i++) {
+        const uint64_t stage = zl_formulas_stage(all, (zl_buf)i);
         zl_table_text(table, "%s", zl_buf_name((zl_buf)i));
         zl_table_text(table, "%s", zl_kind_name(zl_buf_kind((zl_buf)i)));
+        zl_table_text(table, stage < UINT64_MAX ? "stage %" PRIu64 : "no", stage);
+        zl_formulas_sum(all, (zl_buf)i, text, sizeof text);
+        zl_table_text(table, "%s", text);
         zl_table_text(table, "%s", zl_buf_text((zl_buf)i));
     }
-    return ZL_OK;
+    free(all);
+    return status;
 }
 
 static zl_status list_kinds(zl_table *table, zl_err *err)
@@ -188,9 +277,10 @@ static lister find(const char *what)
         const char *what;
         lister list;
     } lists[] = {
-        {"models", list_models},   {"gpus", list_gpus},   {"frameworks", list_frameworks},
-        {"buffers", list_buffers}, {"kinds", list_kinds}, {"phases", list_phases},
-        {"visits", list_visits},
+        {"models", list_models},         {"gpus", list_gpus},
+        {"frameworks", list_frameworks}, {"buffers", list_buffers},
+        {"kinds", list_kinds},           {"phases", list_phases},
+        {"visits", list_visits},         {"architectures", list_architectures},
     };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         if (strcmp(lists[i].what, what) == 0) {

@@ -5,6 +5,7 @@
 
 #include "cmd.h"
 #include "device.h"
+#include "timeline.h"
 #include "zeroledger/bytes.h"
 
 const zl_option zl_predict_options[] = {
@@ -13,6 +14,10 @@ const zl_option zl_predict_options[] = {
     {"buffers", NULL, NULL, NULL, "one more table: every buffer of these phases"},
     {"gpu", NULL, "NAME", NULL,
      "whose constants the whole GPU (--backend cuda), whose kernels a framework is predicted with"},
+    {"bars", NULL, "NAME", "auto,always,never",
+     "bars in proportion to the bytes; auto draws them on a terminal"},
+    {"timeline", NULL, "FILE", NULL,
+     "write every allocation there in order: *.json[.gz] for Perfetto, *.pickle for memory_viz"},
     {"save-run", NULL, "FILE", NULL, "write the resolved run there as run.json"},
     {0},
 };
@@ -131,6 +136,9 @@ static zl_status print_phases(zl_page *page, const zl_ledger *ledger, const rows
     }
     zl_table_column(table, "peak", ZL_RIGHT);
     zl_table_column(table, "end", ZL_RIGHT);
+    if (page->view->bars) {
+        zl_table_column(table, "peak", ZL_BAR);
+    }
     for (size_t i = 0; i < r->count; i++) {
         const zl_cell *cell = zl_ledger_at(ledger, r->at[i].visit, r->at[i].phase);
         zl_table_text(table, "%s", zl_cell_label(r->at[i].visit, r->at[i].phase).text);
@@ -140,6 +148,9 @@ static zl_status print_phases(zl_page *page, const zl_ledger *ledger, const rows
         }
         zl_table_text(table, "%s", zl_bytes_in(page->view, cell->peak[ZL_GRANTED]).text);
         zl_table_text(table, "%s", zl_bytes_in(page->view, zl_cell_end(cell, ZL_GRANTED)).text);
+        if (page->view->bars) {
+            zl_table_count(table, cell->peak[ZL_GRANTED]);
+        }
     }
     const zl_status status = zl_page_table(page, table, err);
     zl_table_free(table);
@@ -251,14 +262,40 @@ static zl_status print_boundaries(zl_page *page, const zl_ledger *ledger, zl_err
     return status;
 }
 
-static void say_largest(zl_page *page, const zl_ledger *ledger)
+/* The kinds of a peak, with bars. */
+static zl_status print_kinds(zl_page *page, const zl_cell *cell, zl_err *err)
+{
+    zl_table *table = zl_table_new();
+    zl_table_column(table, "kind", ZL_LEFT);
+    zl_table_column(table, zl_byte_unit_name(page->view->unit), ZL_RIGHT);
+    zl_table_column(table, "share", ZL_RIGHT);
+    zl_table_column(table, "bytes", ZL_BAR);
+    for (int k = 0; k < ZL_KIND_COUNT; k++) {
+        const uint64_t bytes = kind_bytes(cell, (zl_kind)k);
+        if (bytes > 0) {
+            zl_table_text(table, "%s", zl_kind_name((zl_kind)k));
+            zl_table_text(table, "%s", zl_bytes_in(page->view, bytes).text);
+            zl_table_text(table, "%s", zl_percent(bytes, cell->peak[ZL_GRANTED]).text);
+            zl_table_count(table, bytes);
+        }
+    }
+    zl_page_break(page);
+    const zl_status status = zl_page_table(page, table, err);
+    zl_table_free(table);
+    zl_page_break(page);
+    return status;
+}
+
+static zl_status print_largest(zl_page *page, const zl_ledger *ledger, zl_err *err)
 {
     zl_visit visit = ZL_VISIT_COLD;
     zl_phase phase = ZL_PHASE_INIT;
     zl_largest_cell(ledger, &visit, &phase);
-    const uint64_t bytes = zl_ledger_at(ledger, visit, phase)->peak[ZL_GRANTED];
-    zl_page_say(page, "Largest peak: %s in %s", zl_bytes_exact(page->view, bytes).text,
+    const zl_cell *cell = zl_ledger_at(ledger, visit, phase);
+    zl_page_say(page, "Largest peak: %s in %s",
+                zl_bytes_exact(page->view, cell->peak[ZL_GRANTED]).text,
                 zl_cell_label(visit, phase).text);
+    return page->view->bars ? print_kinds(page, cell, err) : ZL_OK;
 }
 
 /* How the table is to be read. */
@@ -291,7 +328,7 @@ static zl_status fill_page(zl_page *page, const zl_args *args, const zl_ledger *
     say_reading(page, all);
     ZL_TRY(print_phases(page, ledger, &r, err));
     zl_page_break(page);
-    say_largest(page, ledger);
+    ZL_TRY(print_largest(page, ledger, err));
     ZL_TRY(print_boundaries(page, ledger, err));
     if (zl_args_value(args, "buffers") != NULL) {
         ZL_TRY(print_buffers(page, ledger, &r, err));
@@ -347,6 +384,10 @@ zl_status zl_cmd_predict(const zl_args *args, zl_err *err)
     uint64_t rank = 0;
     bool wished = false;
     const char *save = zl_args_value(args, "save-run");
+    const char *timeline = zl_args_value(args, "timeline");
+    if (timeline != NULL) {
+        ZL_TRY(zl_timeline_check(timeline, err));
+    }
     ZL_TRY(zl_args_run(args, &run, err));
     if (run.framework != ZL_FRAMEWORK_NATIVE) {
         return zl_predict_framework(args, &run, err);
@@ -355,6 +396,9 @@ zl_status zl_cmd_predict(const zl_args *args, zl_err *err)
     zl_ledger *ledger = NULL;
     ZL_TRY(zl_predicted(&run, rank, &ledger, err));
     zl_status status = save != NULL ? zl_run_save(&run, save, err) : ZL_OK;
+    if (status == ZL_OK && timeline != NULL) {
+        status = zl_timeline_native(&run, timeline, err);
+    }
     if (status == ZL_OK) {
         status = print(args, ledger, err);
     }

@@ -4,7 +4,7 @@
 
 #include "cmd.h"
 
-enum { ZL_TERMS_MAX = 128 };
+enum { ZL_EXPLAINED_MAX = 128 };
 
 /* The terms of one peak, or of one visit's end. */
 typedef struct zl_terms {
@@ -13,7 +13,7 @@ typedef struct zl_terms {
     bool end;
     uint64_t total[ZL_RUNG_COUNT]; /* the ledger's */
     size_t count;
-    zl_term term[ZL_TERMS_MAX];
+    zl_term term[ZL_EXPLAINED_MAX];
 } zl_terms;
 
 /* Explains a cell's peak, or its end; ZL_E_BUG unless the terms add up to the ledger's total. */
@@ -38,14 +38,14 @@ typedef struct zl_symbol {
 /* Those that occur in the terms, in the order of the legend; at most cap. */
 size_t zl_symbols_used(const zl_run *run, const zl_terms *terms, zl_symbol *out, size_t cap);
 
-/* One option changed, and the granted peak of the same phase with it. */
-typedef struct zl_knob {
-    const char *option;
-    char value[24];
+/* A knob turned, and the granted peak of the same phase with it. */
+typedef struct zl_lowered {
+    const char *knob;
+    char value[64];
     uint64_t peak;
-} zl_knob;
+} zl_lowered;
 
-enum { ZL_SHARES_SHOWN = 3, ZL_KNOBS_MAX = 4 };
+enum { ZL_SHARES_SHOWN = 3, ZL_LOWERED_SHOWN = 4 };
 
 /* A phase of this run beside the same phase on one rank at stage 0; granted bytes. */
 typedef struct zl_shrink {
@@ -59,8 +59,8 @@ typedef struct zl_shrink {
     uint64_t unsharded; /* requested bytes at the peak that do not become 1/N */
     zl_share share[ZL_SHARES_SHOWN];
     size_t shares;
-    zl_knob knob[ZL_KNOBS_MAX];
-    size_t knobs;
+    zl_lowered lower[ZL_LOWERED_SHOWN]; /* the best first */
+    size_t lowers;
 } zl_shrink;
 
 typedef struct zl_shrinks {

@@ -54,14 +54,26 @@ static const zl_moment *moment_of(const answer *a, zl_span span)
     return zl_span_moment(&a->moments, span, a->cold, a->w.torch.steps);
 }
 
+/* What activations move is unknown where they are. */
+static zl_depends unknown_of(const answer *a, const zl_mark *mark)
+{
+    return a->w.torch.states_only ? zl_mark_depends(mark) : (zl_depends){.requested = false};
+}
+
+/* The end is shown where it is asked for, or where the peak is unknown. */
+static bool at_end(const answer *a, const zl_moment *m)
+{
+    return a->end || unknown_of(a, &m->mark).peak_requested;
+}
+
 static const zl_alive *alive_of(const answer *a, const zl_moment *m)
 {
-    return a->end ? &m->here : &m->peak;
+    return at_end(a, m) ? &m->here : &m->peak;
 }
 
 static uint64_t total_of(const answer *a, const zl_moment *m)
 {
-    return a->end ? m->mark.requested : m->mark.peak_requested;
+    return at_end(a, m) ? m->mark.requested : m->mark.peak_requested;
 }
 
 /* The same term of the same phase on twice the ranks. */
@@ -99,15 +111,21 @@ static zl_status print_summary(zl_page *page, const answer *a, zl_err *err)
         const zl_mark *before = m == a->moments.moment ? &none : &m[-1].mark;
         const uint64_t bytes[] = {before->requested, m->mark.peak_requested, m->mark.requested,
                                   before->allocated, m->mark.peak_allocated, m->mark.allocated};
+        const zl_depends no_start = unknown_of(a, before);
+        const zl_depends no_end = unknown_of(a, &m->mark);
+        const bool unknown[] = {no_start.requested, no_end.peak_requested, no_end.requested,
+                                no_start.others,    no_end.others,         no_end.others};
         zl_table_text(table, "%s", spans[s]);
         for (size_t c = 0; c < sizeof bytes / sizeof bytes[0]; c++) {
-            zl_table_text(table, "%s", zl_bytes_in(page->view, bytes[c]).text);
+            zl_table_text(table, "%s",
+                          unknown[c] ? "not modelled" : zl_bytes_in(page->view, bytes[c]).text);
         }
         const zl_moment *one = zl_span_moment(&a->whole, (zl_span)s, a->cold, a->w.torch.steps);
         if (a->whole.count > 0) {
             const uint64_t peak = one != NULL ? one->mark.peak_requested : 0;
-            zl_table_text(table, "%s", zl_bytes_in(page->view, peak).text);
-            zl_table_text(table, "%s", zl_ratio(peak, m->mark.peak_requested).text);
+            const bool known = !no_end.peak_requested;
+            zl_table_text(table, "%s", known ? zl_bytes_in(page->view, peak).text : "not modelled");
+            zl_table_text(table, "%s", known ? zl_ratio(peak, m->mark.peak_requested).text : "");
         }
     }
     const zl_status status = zl_page_table(page, table, err);
@@ -115,7 +133,7 @@ static zl_status print_summary(zl_page *page, const answer *a, zl_err *err)
     return status;
 }
 
-static zl_table *terms_new(const answer *a)
+static zl_table *terms_new(const answer *a, bool bars)
 {
     zl_table *table = zl_table_new();
     zl_table_column(table, "term", ZL_LEFT);
@@ -123,6 +141,9 @@ static zl_table *terms_new(const answer *a)
     zl_table_column(table, "share", ZL_RIGHT);
     if (a->twice.count > 0) {
         zl_table_column(table, "on 2 N ranks", ZL_RIGHT);
+    }
+    if (bars) {
+        zl_table_column(table, "bytes", ZL_BAR);
     }
     zl_table_column(table, "formula", ZL_LEFT);
     zl_table_column(table, "numbers", ZL_LEFT);
@@ -133,7 +154,7 @@ static zl_status print_terms(zl_page *page, const answer *a, zl_span span, const
                              zl_err *err)
 {
     const zl_alive *alive = alive_of(a, m);
-    zl_table *table = terms_new(a);
+    zl_table *table = terms_new(a, page->view->bars);
     for (size_t i = 0; i < alive->count; i++) {
         const zl_named_bytes *term = &alive->term[i];
         const zl_formula f = zl_term_formula(&a->w.torch, &a->moments, term);
@@ -144,6 +165,9 @@ static zl_status print_terms(zl_page *page, const answer *a, zl_span span, const
             const uint64_t there = on_twice(a, span, term->name);
             zl_table_text(table, "%s", there > 0 ? zl_bytes_in(page->view, there).text : "-");
         }
+        if (page->view->bars) {
+            zl_table_count(table, term->bytes);
+        }
         zl_table_text(table, "%s", f.symbols);
         zl_table_text(table, "%s", f.numbers);
     }
@@ -151,7 +175,7 @@ static zl_status print_terms(zl_page *page, const answer *a, zl_span span, const
     zl_page_say(page, "%s%s: %s requested %s, the sum of", spans[span],
                 a->cold && span != ZL_SPAN_INIT ? " (cold)" : "",
                 zl_bytes_exact(page->view, total_of(a, m)).text,
-                a->end ? "when it ends" : "at its peak");
+                at_end(a, m) ? "when it ends" : "at its peak");
     zl_page_break(page);
     const zl_status status = zl_page_table(page, table, err);
     zl_table_free(table);
@@ -190,7 +214,10 @@ static zl_status fill_page(zl_page *page, const answer *a, zl_err *err)
     ZL_TRY(print_summary(page, a, err));
     for (int s = 0; s < ZL_SPANS; s++) {
         const zl_moment *m = a->shown[s] ? moment_of(a, (zl_span)s) : NULL;
-        if (m != NULL) {
+        if (m != NULL && unknown_of(a, &m->mark).requested) {
+            zl_page_break(page);
+            zl_page_say(page, "%s: not modelled, activations are not", spans[s]);
+        } else if (m != NULL) {
             ZL_TRY(print_terms(page, a, (zl_span)s, m, err));
             if (!a->end) {
                 say_turns(page, a, (zl_span)s, m);
@@ -205,6 +232,13 @@ static zl_status fill_page(zl_page *page, const answer *a, zl_err *err)
     return ZL_OK;
 }
 
+/* Files say only what was asked for. */
+static bool is_said(const answer *a, const zl_moment *m)
+{
+    const zl_depends unknown = unknown_of(a, &m->mark);
+    return a->end ? !unknown.requested : !unknown.peak_requested;
+}
+
 static zl_status print_csv(zl_page *page, const answer *a, zl_err *err)
 {
     static const char *const titles[] = {"phase", "term", "bytes", "formula", "numbers"};
@@ -214,7 +248,7 @@ static zl_status print_csv(zl_page *page, const answer *a, zl_err *err)
     }
     for (int s = 0; s < ZL_SPANS; s++) {
         const zl_moment *m = a->shown[s] ? moment_of(a, (zl_span)s) : NULL;
-        const zl_alive *alive = m != NULL ? alive_of(a, m) : NULL;
+        const zl_alive *alive = m != NULL && is_said(a, m) ? alive_of(a, m) : NULL;
         for (size_t i = 0; alive != NULL && i < alive->count; i++) {
             const zl_formula f = zl_term_formula(&a->w.torch, &a->moments, &alive->term[i]);
             zl_table_text(table, "%s", spans[s]);
@@ -245,7 +279,7 @@ static void json_terms(const answer *a, zl_span span, const zl_moment *m, zl_jso
 {
     const zl_alive *alive = alive_of(a, m);
     zl_json_begin_array(j, "terms");
-    for (size_t i = 0; i < alive->count; i++) {
+    for (size_t i = 0; i < alive->count && is_said(a, m); i++) {
         const zl_formula f = zl_term_formula(&a->w.torch, &a->moments, &alive->term[i]);
         zl_json_begin_object(j, NULL);
         zl_json_put_string(j, "name", alive->term[i].name);
@@ -260,18 +294,30 @@ static void json_terms(const answer *a, zl_span span, const zl_moment *m, zl_jso
     zl_json_end(j);
 }
 
+static void json_figures(const answer *a, const zl_moment *m, zl_json_writer *j)
+{
+    const zl_depends unknown = unknown_of(a, &m->mark);
+    if (!unknown.requested) {
+        zl_json_put_u64(j, "requested", m->mark.requested);
+    }
+    if (!unknown.peak_requested) {
+        zl_json_put_u64(j, "peak_requested", m->mark.peak_requested);
+    }
+    if (!unknown.others) {
+        zl_json_put_u64(j, "allocated", m->mark.allocated);
+        zl_json_put_u64(j, "peak_allocated", m->mark.peak_allocated);
+        zl_json_put_u64(j, "reserved", m->mark.reserved);
+        zl_json_put_u64(j, "peak_reserved", m->mark.peak_reserved);
+    }
+}
+
 static void json_phase(const answer *a, zl_span span, const zl_moment *m, zl_json_writer *j)
 {
     zl_json_begin_object(j, NULL);
     zl_json_put_string(j, "phase", spans[span]);
-    zl_json_put_u64(j, "requested", m->mark.requested);
-    zl_json_put_u64(j, "peak_requested", m->mark.peak_requested);
-    zl_json_put_u64(j, "allocated", m->mark.allocated);
-    zl_json_put_u64(j, "peak_allocated", m->mark.peak_allocated);
-    zl_json_put_u64(j, "reserved", m->mark.reserved);
-    zl_json_put_u64(j, "peak_reserved", m->mark.peak_reserved);
+    json_figures(a, m, j);
     const zl_moment *one = zl_span_moment(&a->whole, span, a->cold, a->w.torch.steps);
-    if (one != NULL) {
+    if (one != NULL && !unknown_of(a, &m->mark).peak_requested) {
         zl_json_put_u64(j, "one_rank_peak_requested", one->mark.peak_requested);
     }
     json_terms(a, span, m, j);
@@ -359,7 +405,9 @@ static zl_status fill(const zl_args *args, answer *a, zl_err *err)
         }
         explain_other(&other, 0, &a->whole);
     }
-    return zl_turns_find(&a->w, &a->moments, a->cold, a->turn, &a->turns, err);
+    return run->states_only /* what would lower a peak is no more known than the peak */
+               ? ZL_OK
+               : zl_turns_find(&a->w, &a->moments, a->cold, a->turn, &a->turns, err);
 }
 
 zl_status zl_explain_framework(const zl_args *args, zl_run *run, zl_err *err)
@@ -368,13 +416,19 @@ zl_status zl_explain_framework(const zl_args *args, zl_run *run, zl_err *err)
     if (a == NULL) {
         return zl_fail(err, ZL_E_RESOURCE, "out of memory");
     }
-    zl_status status = zl_walked_new(args, run, &a->w, err);
+    zl_status status = zl_walked_states(args, run, &a->w, err);
+    if (status == ZL_OK && a->w.marks.count == 0) {
+        status = zl_walked_verdict(&a->w, err);
+    }
     if (status == ZL_OK) {
         status = fill(args, a, err);
     }
     if (status == ZL_OK) {
         status = args->view.format == ZL_FORMAT_JSON ? print_json(args, a, err)
                                                      : print_page(args, a, err);
+    }
+    if (status == ZL_OK) {
+        status = zl_walked_verdict(&a->w, err);
     }
     zl_moments_clear(&a->twice);
     zl_moments_clear(&a->whole);

@@ -33,12 +33,12 @@ const char *zl_formula_legend(size_t index);
 
 /* ---- what makes it smaller (explain_knobs.c) ---- */
 
-enum { ZL_TURNS_MAX = 16 };
+enum { ZL_TURNS_MAX = 32 };
 
 /* One setting changed, everything predicted again. */
 typedef struct zl_turn {
     const char *option; /* "reduce_bucket_size", "--recompute" */
-    char value[24];
+    char value[64];
     uint64_t peak[ZL_SPANS]; /* requested, of the same step */
 } zl_turn;
 

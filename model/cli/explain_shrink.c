@@ -5,170 +5,87 @@
 #include <string.h>
 
 #include "explain.h"
+#include "knobs.h"
 #include "zeroledger/bytes.h"
 
-static void turn(zl_knob *knob, const char *option, uint64_t value)
-{
-    knob->option = option;
-    snprintf(knob->value, sizeof knob->value, "%" PRIu64, value);
-}
+enum { TRIED_MAX = 32 };
 
-static bool half_batch(const zl_run *run, zl_knob *knob)
+/* Every knob, turned by itself, and what is predicted of the run then. */
+typedef struct tried {
+    zl_change change;
+    zl_ledger *ledger;
+} tried;
+
+typedef struct all_tried {
+    tried at[TRIED_MAX];
+    size_t count;
+} all_tried;
+
+static void all_tried_clear(all_tried *all)
 {
-    if (run->micro_batch < 2) {
-        return false;
+    for (size_t i = 0; i < all->count; i++) {
+        zl_ledger_free(all->at[i].ledger);
     }
-    turn(knob, "micro-batch", zl_ceil_div(run->micro_batch, 2));
-    return true;
 }
 
-static bool lower_stage(const zl_run *run, uint64_t stage, zl_knob *knob)
+/* What cannot be predicted is no advice. More ranks are not: they are what is asked about. */
+static zl_status try_all(const zl_ledger *ledger, all_tried *all, zl_err *err)
 {
-    if (run->stage >= stage || run->ranks < 2) {
-        return false;
-    }
-    turn(knob, "stage", stage);
-    return true;
-}
-
-static bool one_fewer(uint64_t now, uint64_t least, const char *option, zl_knob *knob)
-{
-    if (now <= least) {
-        return false;
-    }
-    turn(knob, option, least);
-    return true;
-}
-
-static bool chunk_head(const zl_run *run, zl_knob *knob)
-{
-    const uint64_t rows = zl_mul(run->micro_batch, run->seq);
-    const uint64_t chunk = run->head_chunk == 0 ? rows : zl_min(run->head_chunk, rows);
-    const uint64_t less = zl_ceil_div(chunk, 8);
-    if (less >= chunk) {
-        return false;
-    }
-    turn(knob, "head-chunk", less);
-    return true;
-}
-
-static bool flash(const zl_run *run, zl_knob *knob)
-{
-    *knob = (zl_knob){.option = "attention", .value = "flash"};
-    return run->attention == ZL_ATTENTION_EAGER;
-}
-
-static bool recompute(const zl_run *run, zl_knob *knob)
-{
-    *knob = (zl_knob){.option = "recompute", .value = "full"};
-    return run->recompute != ZL_RECOMPUTE_FULL;
-}
-
-/* The option that makes a buffer smaller; false: there is none. */
-static bool knob_of(const zl_run *run, zl_buf buf, zl_knob *knob)
-{
-    const bool probs =
-        buf == ZL_BUF_ACT_PROBS || buf == ZL_BUF_TEMP_PROBS || buf == ZL_BUF_TEMP_DPROBS;
-    switch (zl_buf_kind(buf)) {
-    case ZL_KIND_PARAM:
-        return lower_stage(run, 3, knob);
-    case ZL_KIND_PARAM_FULL:
-        return buf == ZL_BUF_GATHER_BLOCK && one_fewer(run->window, 0, "window", knob);
-    case ZL_KIND_MASTER:
-    case ZL_KIND_OPT:
-        return lower_stage(run, 1, knob);
-    case ZL_KIND_GRAD:
-        return lower_stage(run, 2, knob);
-    case ZL_KIND_GRAD_FULL:
-        return buf == ZL_BUF_GRAD_SLOT_BLOCK &&
-               one_fewer(run->reduce_slots, 1, "reduce-slots", knob);
-    case ZL_KIND_ACT:
-        return (probs && flash(run, knob)) || recompute(run, knob) || half_batch(run, knob);
-    case ZL_KIND_TEMP:
-        return (probs && flash(run, knob)) || half_batch(run, knob);
-    case ZL_KIND_LOGITS:
-        return (buf == ZL_BUF_LOGITS_TOKENS && chunk_head(run, knob)) || half_batch(run, knob);
-    case ZL_KIND_ACT_CKPT:
-    case ZL_KIND_INPUT:
-        return half_batch(run, knob);
-    case ZL_KIND_COMM_GATHER:
-    case ZL_KIND_COMM_REDUCE:
-    case ZL_KIND_WORK:
-    case ZL_KIND_CONST:
-    case ZL_KIND_SLACK:
-    case ZL_KIND_LIB:
-    case ZL_KIND_COUNT:
-        return false;
-    }
-    return false;
-}
-
-/* Predicts the phase's peak with the knob turned. A run that cannot be predicted so is no advice:
- * it leaves the peak as it was. */
-static zl_status try_knob(const zl_ledger *ledger, const zl_shrink *s, zl_knob *knob, zl_err *err)
-{
-    zl_run run = ledger->run;
-    zl_ledger *other = NULL;
-    knob->peak = s->peak;
-    if (zl_run_set(&run, knob->option, knob->value, NULL) != ZL_OK ||
-        zl_run_check(&run, NULL) != ZL_OK) {
-        return ZL_OK;
-    }
-    const zl_status status = zl_predicted(&run, ledger->rank, &other, NULL);
-    if (status == ZL_E_RESOURCE) {
-        return zl_fail(err, ZL_E_RESOURCE, "out of memory");
-    }
-    if (status == ZL_OK) {
-        const zl_cell *cell = zl_ledger_at(other, s->visit, s->phase);
-        knob->peak = cell->present ? cell->peak[ZL_GRANTED] : s->peak;
-    }
-    zl_ledger_free(other);
-    return ZL_OK;
-}
-
-enum { KNOBS_TRIED = 16 };
-
-static bool known(const zl_knob *knobs, size_t count, const zl_knob *knob)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(knobs[i].option, knob->option) == 0) {
-            return true;
+    const zl_knob *knob = NULL;
+    for (size_t i = 0; (knob = zl_knob_at(i)) != NULL; i++) {
+        zl_turned turned;
+        const unsigned levels = knob->price == ZL_PRICE_RANKS ? 0 : knob->alone;
+        for (unsigned level = 0; level < levels && all->count < TRIED_MAX &&
+                                 zl_knob_turn(knob, level, &ledger->run, NULL, &turned);
+             level++) {
+            tried *t = &all->at[all->count];
+            const zl_status status = turned.possible
+                                         ? zl_predicted(&turned.run, ledger->rank, &t->ledger, NULL)
+                                         : ZL_E_USAGE;
+            if (status == ZL_E_RESOURCE) {
+                return zl_fail(err, ZL_E_RESOURCE, "out of memory");
+            }
+            t->change = turned.change;
+            all->count += status == ZL_OK;
         }
     }
-    return false;
+    return ZL_OK;
 }
 
 static int by_peak(const void *a, const void *b)
 {
-    const zl_knob *x = a;
-    const zl_knob *y = b;
-    return x->peak != y->peak ? (x->peak > y->peak ? 1 : -1) : strcmp(x->option, y->option);
+    const zl_lowered *x = a;
+    const zl_lowered *y = b;
+    return x->peak != y->peak ? (x->peak > y->peak ? 1 : -1) : strcmp(x->knob, y->knob);
 }
 
-/* Knobs of the terms that do not shard; those that lower the peak are kept, the best first. */
-static zl_status find_knobs(const zl_ledger *ledger, const zl_terms *terms, zl_shrink *s,
-                            zl_err *err)
+/* Of every knob the level with the smallest peak, the mildest of equals; the best knobs first. */
+static void find_lower(const all_tried *all, zl_shrink *s)
 {
-    zl_share all[ZL_BUF_COUNT];
-    const size_t count = zl_terms_largest(terms, ledger->run.ranks == 1, all, ZL_BUF_COUNT);
-    zl_knob tried[KNOBS_TRIED];
+    zl_lowered found[TRIED_MAX];
     size_t n = 0;
-    for (size_t i = 0; i < count && n < KNOBS_TRIED; i++) {
-        zl_knob knob = {0};
-        if (knob_of(&ledger->run, all[i].buffer, &knob) && !known(tried, n, &knob)) {
-            ZL_TRY(try_knob(ledger, s, &knob, err));
-            tried[n++] = knob;
+    for (size_t i = 0; i < all->count; i++) {
+        const tried *t = &all->at[i];
+        zl_visit visit = s->visit;
+        if (!zl_largest_visit(t->ledger, s->phase, &visit)) {
+            continue;
         }
+        const uint64_t peak = zl_ledger_at(t->ledger, visit, s->phase)->peak[ZL_GRANTED];
+        const bool again = n > 0 && strcmp(found[n - 1].knob, t->change.knob->name) == 0;
+        if (peak >= s->peak || (again && peak >= found[n - 1].peak)) {
+            continue;
+        }
+        zl_lowered *lower = &found[again ? n - 1 : n++];
+        *lower = (zl_lowered){.knob = t->change.knob->name, .peak = peak};
+        memcpy(lower->value, t->change.value, sizeof lower->value);
     }
-    qsort(tried, n, sizeof tried[0], by_peak);
-    while (s->knobs < n && s->knobs < ZL_KNOBS_MAX && tried[s->knobs].peak < s->peak) {
-        s->knob[s->knobs] = tried[s->knobs];
-        s->knobs++;
-    }
-    return ZL_OK;
+    qsort(found, n, sizeof found[0], by_peak);
+    s->lowers = n < ZL_LOWERED_SHOWN ? n : ZL_LOWERED_SHOWN;
+    memcpy(s->lower, found, s->lowers * sizeof found[0]);
 }
 
-static zl_status shrink(const zl_ledger *ledger, const zl_ledger *whole, zl_shrink *s, zl_err *err)
+static zl_status shrink(const zl_ledger *ledger, const zl_ledger *whole, const all_tried *all,
+                        zl_shrink *s, zl_err *err)
 {
     const zl_cell *cell = zl_ledger_at(ledger, s->visit, s->phase);
     const zl_cell *other = zl_ledger_at(whole, s->visit, s->phase);
@@ -189,27 +106,30 @@ static zl_status shrink(const zl_ledger *ledger, const zl_ledger *whole, zl_shri
         s->unsharded = zl_add(s->unsharded, whole_here ? terms.term[i].bytes : 0);
     }
     s->shares = zl_terms_largest(&terms, alone, s->share, ZL_SHARES_SHOWN);
-    return find_knobs(ledger, &terms, s, err);
+    find_lower(all, s);
+    return ZL_OK;
 }
 
 zl_status zl_shrinks_get(const zl_ledger *ledger, zl_shrinks *out, zl_err *err)
 {
     zl_run run = ledger->run;
     zl_ledger *whole = NULL;
-    zl_status status = ZL_OK;
+    all_tried all = {.count = 0};
     *out = (zl_shrinks){0};
     run.ranks = 1;
     run.stage = 0;
     ZL_TRY(zl_run_check(&run, err));
     ZL_TRY(zl_predicted(&run, 0, &whole, err));
+    zl_status status = try_all(ledger, &all, err);
     for (int p = 0; p < ZL_PHASE_COUNT && status == ZL_OK; p++) {
         zl_shrink *s = &out->at[out->count];
         s->phase = (zl_phase)p;
         if (zl_largest_visit(ledger, s->phase, &s->visit)) {
-            status = shrink(ledger, whole, s, err);
+            status = shrink(ledger, whole, &all, s, err);
             out->count++;
         }
     }
+    all_tried_clear(&all);
     zl_ledger_free(whole);
     return status;
 }
@@ -243,10 +163,10 @@ static void say_phase(zl_page *page, const zl_shrink *s, bool sharded)
     char knobs[256] = "no option lowers this peak";
     size_t used = 0;
     zl_shares_text(page->view, s->share, s->shares, shares, sizeof shares);
-    for (size_t i = 0; i < s->knobs && used < sizeof knobs; i++) {
-        const int more = snprintf(knobs + used, sizeof knobs - used, "%s--%s %s lowers it to %s",
-                                  i == 0 ? "" : ", ", s->knob[i].option, s->knob[i].value,
-                                  zl_bytes_in(page->view, s->knob[i].peak).text);
+    for (size_t i = 0; i < s->lowers && used < sizeof knobs; i++) {
+        const int more = snprintf(knobs + used, sizeof knobs - used, "%s%s %s lowers it to %s",
+                                  i == 0 ? "" : ", ", s->lower[i].knob, s->lower[i].value,
+                                  zl_bytes_in(page->view, s->lower[i].peak).text);
         used += more > 0 ? (size_t)more : 0;
     }
     if (sharded) {
@@ -311,11 +231,11 @@ void zl_shrinks_json(const zl_shrinks *all, zl_json_writer *w)
         }
         zl_json_end(w);
         zl_json_begin_array(w, "options");
-        for (size_t k = 0; k < s->knobs; k++) {
+        for (size_t k = 0; k < s->lowers; k++) {
             zl_json_begin_object(w, NULL);
-            zl_json_put_string(w, "option", s->knob[k].option);
-            zl_json_put_string(w, "value", s->knob[k].value);
-            zl_json_put_u64(w, "peak", s->knob[k].peak);
+            zl_json_put_string(w, "option", s->lower[k].knob + 2); /* without "--" */
+            zl_json_put_string(w, "value", s->lower[k].value);
+            zl_json_put_u64(w, "peak", s->lower[k].peak);
             zl_json_end(w);
         }
         zl_json_end(w);

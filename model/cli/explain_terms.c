@@ -12,13 +12,13 @@ zl_status zl_terms_get(const zl_ledger *ledger, zl_visit visit, zl_phase phase, 
     for (int r = 0; r < ZL_RUNG_COUNT; r++) {
         out->total[r] = end ? zl_cell_end(cell, (zl_rung)r) : cell->peak[r];
     }
-    ZL_TRY((end ? zl_explain_end : zl_explain)(&ledger->run, visit, phase, out->term, ZL_TERMS_MAX,
+    ZL_TRY((end ? zl_explain_end : zl_explain)(&ledger->run, visit, phase, out->term, ZL_EXPLAINED_MAX,
                                                &out->count, err));
     uint64_t sum = 0;
-    for (size_t i = 0; i < out->count && i < ZL_TERMS_MAX; i++) {
+    for (size_t i = 0; i < out->count && i < ZL_EXPLAINED_MAX; i++) {
         sum = zl_add(sum, out->term[i].bytes);
     }
-    if (out->count > ZL_TERMS_MAX || sum != out->total[ZL_REQUESTED]) {
+    if (out->count > ZL_EXPLAINED_MAX || sum != out->total[ZL_REQUESTED]) {
         return zl_fail(err, ZL_E_BUG,
                        "terms of %s add up to %s bytes, the ledger has %s: please report this",
                        zl_cell_label(visit, phase).text, zl_count(sum).text,

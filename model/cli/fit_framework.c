@@ -1,205 +1,97 @@
 /* zl fit of a framework other than native: the walk runs out of memory, or it does not. */
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "explain_framework.h"
 #include "fit.h"
-#include "zeroledger/bytes.h"
 
-/* More sequences than any device holds. */
-static const uint64_t batch_limit = UINT64_C(1) << 24;
-
-enum { TERMS_SHOWN = 4 };
-
-typedef struct reply {
-    zl_walked w;
-    uint64_t best;
-    uint64_t best_bytes, next_bytes; /* largest allocated: within the capacity; without a limit */
-    zl_span limit;                   /* where one more has its largest peak */
-    bool cold;
-    zl_named_bytes term[TERMS_SHOWN]; /* the largest there */
-    size_t terms;
-} reply;
-
-static uint64_t largest(const zl_marks *marks)
+/* The largest peak of all, and what is alive there. */
+static zl_status find_terms(const zl_torch_run *run, uint64_t rank, zl_limit *out, zl_err *err)
 {
-    uint64_t most = 0;
-    for (size_t i = 0; i < marks->count; i++) {
-        most = zl_max(most, marks->mark[i].peak_allocated);
-    }
-    return most;
-}
-
-/* Walks with PyTorch's allocator limited to the capacity: it frees what it caches before it fails.
- */
-static zl_status fits(const zl_walked *w, uint64_t usable, uint64_t n, bool *out, uint64_t *bytes,
-                      zl_err *err)
-{
-    zl_torch_run run = w->torch;
-    zl_marks marks = {0};
-    zl_err found = {.status = ZL_OK};
-    run.micro_batch = n;
-    run.device_total = usable;
-    const zl_status status = zl_torch_predict(&run, w->rank, &marks, &found);
-    *out = status == ZL_OK;
-    *bytes = largest(&marks);
-    zl_marks_clear(&marks);
-    return status == ZL_OK || status == ZL_NO ? ZL_OK : zl_fail(err, status, "%s", found.text);
-}
-
-static zl_status search(reply *r, uint64_t usable, zl_err *err)
-{
-    uint64_t low = 0; /* fits */
-    uint64_t high = 1;
-    uint64_t bytes = 0;
-    bool yes = true;
-    while (yes) {
-        ZL_TRY(fits(&r->w, usable, high, &yes, &bytes, err));
-        if (yes) {
-            low = high;
-            r->best_bytes = bytes;
-            high = zl_mul(2, high);
-        }
-        if (high > batch_limit) {
-            return zl_fail(err, ZL_E_USAGE,
-                           "a micro-batch of %" PRIu64 " still fits; capacity is not what limits "
-                           "this run",
-                           low);
-        }
-    }
-    while (high - low > 1) {
-        const uint64_t middle = low + (high - low) / 2;
-        ZL_TRY(fits(&r->w, usable, middle, &yes, &bytes, err));
-        *(yes ? &low : &high) = middle;
-        r->best_bytes = yes ? bytes : r->best_bytes;
-    }
-    r->best = low;
-    return ZL_OK;
-}
-
-/* What is alive at the largest peak of one more, walked without a limit. */
-static zl_status find_limit(reply *r, zl_err *err)
-{
-    zl_torch_run run = r->w.torch;
     zl_moments moments = {0};
     const zl_moment *most = NULL;
-    run.micro_batch = zl_add(r->best, 1);
-    ZL_TRY(zl_torch_explain(&run, r->w.rank, &moments, err));
+    ZL_TRY(zl_torch_explain(run, rank, &moments, err));
     for (int i = 0; i < 2 * ZL_SPANS; i++) {
         const zl_span span = (zl_span)(i / 2);
         const bool cold = i % 2 == 1 && span != ZL_SPAN_INIT;
-        const zl_moment *m = zl_span_moment(&moments, span, cold, run.steps);
+        const zl_moment *m = zl_span_moment(&moments, span, cold, run->steps);
         if (m != NULL && (most == NULL || m->mark.peak_allocated > most->mark.peak_allocated)) {
             most = m;
-            r->limit = span;
-            r->cold = cold;
+            out->visit = cold ? "cold" : "steady";
+            out->phase = zl_span_name(span);
+            snprintf(out->where, sizeof out->where, "%s%s", out->phase,
+                     cold ? " of the first step" : "");
         }
     }
-    for (size_t i = 0; most != NULL && i < most->peak.count && i < TERMS_SHOWN; i++) {
-        r->term[r->terms++] = most->peak.term[i];
+    for (size_t i = 0; most != NULL && i < most->peak.count && i < ZL_LIMIT_TERMS; i++) {
+        out->term[i].bytes = most->peak.term[i].bytes;
+        snprintf(out->term[i].text, sizeof out->term[i].text, "%s", most->peak.term[i].name);
+        out->terms = i + 1;
     }
-    r->next_bytes = most != NULL ? most->mark.peak_allocated : 0;
     zl_moments_clear(&moments);
     return ZL_OK;
 }
 
-static zl_status fill_page(zl_page *page, const reply *r, const zl_capacity *c, zl_err *err)
+/* The run with a value of the quantity, and with the GPU of the one that was asked about. */
+static zl_status with_value(const zl_fitting *f, const zl_walked *asked, uint64_t value,
+                            zl_run *run, zl_torch_run *torch, zl_err *err)
 {
-    zl_walked_head(page, &r->w);
-    zl_page_break(page);
-    zl_capacity_say(page, c);
-    if (r->best > 0) {
-        zl_page_say(page, "Largest micro-batch: %s", zl_count(r->best).text);
-    } else {
-        zl_page_say(page, "Not even a micro-batch of 1 fits");
-    }
-    zl_page_break(page);
-    ZL_TRY(zl_fit_rows(page, "peak_allocated, bytes", r->best, r->best_bytes, r->next_bytes, err));
-    zl_page_break(page);
-    zl_page_say(page, "Micro-batch %s would be largest in %s%s; most of it:",
-                zl_count(zl_add(r->best, 1)).text, zl_span_name(r->limit),
-                r->cold ? " of the first step" : "");
-    for (size_t i = 0; i < r->terms; i++) {
-        zl_page_say(page, "  %s %s", zl_bytes_named(page->view, r->term[i].bytes).text,
-                    r->term[i].name);
-    }
-    zl_page_say(page, "The walk was given this capacity as the device's; PyTorch frees what it "
-                      "caches before it gives up.");
-    zl_page_say(page, "Context, NCCL and code come on top: leave headroom for them.");
+    *run = asked->run;
+    ZL_TRY(zl_quantity_set(f->question.quantity, value, run, err));
+    ZL_TRY(zl_torch_run_from(run, torch, NULL, NULL, err));
+    torch->multiprocessors = asked->torch.multiprocessors;
+    torch->capability = asked->torch.capability;
     return ZL_OK;
 }
 
-static zl_status print_page(const zl_args *args, const reply *r, const zl_capacity *c, zl_err *err)
+static zl_status find_limit(zl_fitting *f, const zl_walked *asked, zl_err *err)
 {
-    zl_page page;
-    ZL_TRY(zl_page_open(&page, &args->view, err));
-    return zl_page_end(&page, fill_page(&page, r, c, err), err);
+    const zl_trial *trial = f->fit.next.tried ? &f->fit.next : &f->fit.best;
+    zl_run run;
+    zl_torch_run torch;
+    ZL_TRY(with_value(f, asked, trial->value, &run, &torch, err));
+    ZL_TRY(find_terms(&torch, f->fit.rank, &f->limit, err));
+    return f->fit.next.tried ? zl_levers_find(&run, &torch, f->fit.rank, zl_fitting_option(f),
+                                              trial->bytes, &f->limit, err)
+                             : ZL_OK;
 }
 
-static zl_status print_json(const zl_args *args, const reply *r, const zl_capacity *c, zl_err *err)
+static const char micro_key[] = "train_micro_batch_size_per_gpu";
+
+/* "auto", which is what is asked. */
+static bool leaves_batch_open(const zl_run *run)
 {
-    char id[ZL_RUN_ID_SIZE];
-    zl_json_writer *j = zl_json_writer_new();
-    zl_run_id(&r->w.run, id);
-    zl_json_begin_object(j, NULL);
-    zl_json_put_string(j, "schema", "zeroledger.fit/1");
-    zl_json_put_string(j, "run_id", id);
-    zl_capacity_json(c, j);
-    zl_json_put_bool(j, "fits", r->best > 0);
-    zl_json_put_u64(j, "best", r->best);
-    zl_json_put_u64(j, "best_bytes", r->best_bytes);
-    zl_json_put_u64(j, "next_bytes", r->next_bytes);
-    zl_json_begin_object(j, "limit");
-    zl_json_put_string(j, "visit", r->cold ? "cold" : "steady");
-    zl_json_put_string(j, "phase", zl_span_name(r->limit));
-    zl_json_begin_array(j, "terms");
-    for (size_t i = 0; i < r->terms; i++) {
-        zl_json_begin_object(j, NULL);
-        zl_json_put_string(j, "name", r->term[i].name);
-        zl_json_put_u64(j, "bytes", r->term[i].bytes);
-        zl_json_end(j);
+    zl_json_doc *doc = NULL;
+    if (run->ds_config[0] == '\0' || zl_json_parse("ds_config.json", run->ds_config,
+                                                   strlen(run->ds_config), &doc, NULL) != ZL_OK) {
+        return false;
     }
-    zl_json_end(j);
-    zl_json_end(j);
-    zl_json_end(j);
-    const zl_status status = zl_json_writer_save(j, args->view.out, err);
-    zl_json_writer_free(j);
-    return status;
+    const bool open = zl_json_is_string(zl_json_get(zl_json_root(doc), micro_key));
+    zl_json_free(doc);
+    return open;
 }
 
-static zl_status answer(const zl_args *args, reply *r, const zl_capacity *c, zl_err *err)
+zl_status zl_fit_walked(const zl_args *args, zl_fitting *f, zl_walked *w, zl_err *err)
 {
-    ZL_TRY(search(r, c->usable, err));
-    ZL_TRY(find_limit(r, err));
-    r->w.run.micro_batch = zl_max(r->best, 1); /* the run of the answer */
-    ZL_TRY(args->view.format == ZL_FORMAT_JSON ? print_json(args, r, c, err)
-                                               : print_page(args, r, c, err));
-    return r->best > 0 ? ZL_OK : ZL_NO;
-}
-
-zl_status zl_fit_framework(const zl_args *args, const zl_run *run, const zl_capacity *c,
-                           zl_err *err)
-{
-    reply r = {.best = 0};
-    zl_run one = *run;
-    if (c->usable == 0) { /* the walk would take it for no limit */
-        return zl_fail(err, ZL_E_USAGE,
-                       "capacity less headroom must be positive, got a capacity of %" PRIu64
-                       " bytes and a headroom of %" PRIu64,
-                       c->capacity, c->headroom);
+    zl_fit *fit = &f->fit;
+    if (f->question.quantity == ZL_QUANTITY_MICRO_BATCH && leaves_batch_open(&f->run)) {
+        ZL_TRY(zl_run_set_config(&f->run, micro_key, "1", err)); /* where the search begins */
     }
-    if (run->ds_config[0] == '\0') {
-        one.micro_batch = 1;
-    }
-    ZL_TRY(zl_walked_new(args, &one, &r.w, err));
-    if (r.w.torch.activations > 0) {
-        zl_marks_clear(&r.w.marks);
-        return zl_fail(
-            err, ZL_E_USAGE,
-            "given activations do not grow with the micro-batch; leave --activations out");
-    }
-    const zl_status status = answer(args, &r, c, err);
-    zl_marks_clear(&r.w.marks);
-    return status;
+    ZL_TRY(zl_walked_open(args, &f->run, &f->question.one_rank, w, err));
+    f->question.rank = w->rank;
+    f->question.chip = (zl_chip){w->torch.multiprocessors, w->torch.capability};
+    ZL_TRY(zl_solve(&f->run, &f->question, fit, err));
+    ZL_TRY(find_limit(f, w, err));
+    const uint64_t value = fit->found ? fit->best.value : fit->next.value;
+    zl_walked answer = *w;
+    ZL_TRY(with_value(f, w, value, &answer.run, &answer.torch, err));
+    answer.rank = fit->rank;
+    answer.looked = fit->looked;
+    answer.marks.parameters = fit->parameters;
+    answer.marks.trainable = fit->trainable;
+    snprintf(answer.marks.optimizer_class, sizeof answer.marks.optimizer_class, "%s",
+             fit->optimizer_class);
+    answer.unmeasured = zl_torch_unmeasured(&answer.torch, answer.why, sizeof answer.why);
+    f->run = answer.run;
+    *w = answer;
+    return ZL_OK;
 }

@@ -120,6 +120,51 @@ static zl_status fill(zl_formulas *all, zl_err *err)
     return check(all, err);
 }
 
+zl_status zl_formulas_usual(zl_formulas *all, zl_err *err)
+{
+    bool reached[ZL_BUF_COUNT] = {false};
+    int missing = ZL_BUF_COUNT;
+    ZL_TRY(zl_samples(all->sample, &all->samples, err));
+    for (size_t s = 0; s < all->samples && (missing > 0 || all->sample[s].changes < 2); s++) {
+        size_t known = all->count;
+        ZL_TRY(observe_sample(all, s, err));
+        for (; known < all->count; known++) {
+            const zl_buf buffer = all->formula[known].term.buffer;
+            missing -= !reached[buffer];
+            reached[buffer] = true;
+        }
+    }
+    return check(all, err);
+}
+
+uint64_t zl_formulas_stage(const zl_formulas *all, zl_buf buffer)
+{
+    uint64_t stage = UINT64_MAX;
+    for (size_t i = 0; i < all->count; i++) {
+        const zl_formula *f = &all->formula[i];
+        for (size_t s = 0; s < all->samples && f->term.buffer == buffer && f->term.shards; s++) {
+            const uint64_t other = all->sample[s].run.stage;
+            stage = occurs(f, s) && other < stage ? other : stage;
+        }
+    }
+    return stage;
+}
+
+void zl_formulas_sum(const zl_formulas *all, zl_buf buffer, char *text, size_t size)
+{
+    const zl_formula *first = NULL;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < all->count && used < size; i++) {
+        const zl_formula *f = &all->formula[i];
+        if (f->term.buffer == buffer && (first == NULL || f->example == first->example)) {
+            used += (size_t)snprintf(text + used, size - used, "%s%s", first != NULL ? " + " : "",
+                                     f->term.symbols);
+            first = first != NULL ? first : f;
+        }
+    }
+}
+
 /* Allowed values of each axis, a bit each. */
 typedef struct box {
     unsigned allowed[ZL_AXES];

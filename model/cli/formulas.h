@@ -51,6 +51,14 @@ typedef struct zl_formulas {
     unsigned peak[ZL_BUF_COUNT]; /* bit p: live at a peak of phase p of some sample */
 } zl_formulas;
 
+/* Observes, into *all that starts zeroed, the usual run, every single change of it, and what else
+ * it takes to see every buffer. */
+zl_status zl_formulas_usual(zl_formulas *all, zl_err *err);
+/* Of a buffer: the lowest stage at which more ranks make it smaller, UINT64_MAX: none; and the sum
+ * of its formulas in the first run that has it: "E_embed·e + L·E_block·e + E_head·e". */
+uint64_t zl_formulas_stage(const zl_formulas *all, zl_buf buffer);
+void zl_formulas_sum(const zl_formulas *all, zl_buf buffer, char *text, size_t size);
+
 /* "stage 1, 2 or 3; precision bf16-mixed or fp16-mixed", "always"; with "only if " in front where
  * the condition is necessary but not sufficient. */
 void zl_formula_condition(const zl_formulas *all, const zl_formula *formula, char *text,

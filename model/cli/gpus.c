@@ -6,16 +6,19 @@
 
 #define GB(n) (UINT64_C(n) * UINT64_C(1000000000))
 
+/* Streaming multiprocessors and compute capability: CUDA C++ Programming Guide, compute
+ * capabilities, and the same data sheets. */
 static const zl_gpu gpus[] = {
-    {"v100-16g", "NVIDIA V100 data sheet: 16 GB HBM2", GB(16), "V100"},
-    {"v100-32g", "NVIDIA V100 data sheet: 32 GB HBM2", GB(32), "V100"},
-    {"rtx4090-24g", "NVIDIA GeForce RTX 4090 specifications: 24 GB GDDR6X", GB(24), "RTX 4090"},
-    {"a100-40g", "NVIDIA A100 data sheet: 40 GB HBM2", GB(40), "A100"},
-    {"a100-80g", "NVIDIA A100 data sheet: 80 GB HBM2e", GB(80), "A100"},
-    {"l40s-48g", "NVIDIA L40S data sheet: 48 GB GDDR6", GB(48), "L40S"},
-    {"h100-80g", "NVIDIA H100 data sheet: 80 GB HBM3", GB(80), "H100"},
-    {"h200-141g", "NVIDIA H200 data sheet: 141 GB HBM3e", GB(141), "H200"},
-    {"b200-192g", "NVIDIA B200 announcement: 192 GB HBM3e", GB(192), "B200"},
+    {"v100-16g", "NVIDIA V100 data sheet: 16 GB HBM2", GB(16), "V100", 80, 70},
+    {"v100-32g", "NVIDIA V100 data sheet: 32 GB HBM2", GB(32), "V100", 80, 70},
+    {"rtx4090-24g", "NVIDIA GeForce RTX 4090 specifications: 24 GB GDDR6X", GB(24), "RTX 4090", 128,
+     89},
+    {"a100-40g", "NVIDIA A100 data sheet: 40 GB HBM2", GB(40), "A100", 108, 80},
+    {"a100-80g", "NVIDIA A100 data sheet: 80 GB HBM2e", GB(80), "A100", 108, 80},
+    {"l40s-48g", "NVIDIA L40S data sheet: 48 GB GDDR6", GB(48), "L40S", 142, 89},
+    {"h100-80g", "NVIDIA H100 data sheet: 80 GB HBM3", GB(80), "H100", 132, 90},
+    {"h200-141g", "NVIDIA H200 data sheet: 141 GB HBM3e", GB(141), "H200", 132, 90},
+    {"b200-192g", "NVIDIA B200 announcement: 192 GB HBM3e", GB(192), "B200", 148, 100},
 };
 
 enum { GPUS = sizeof gpus / sizeof gpus[0] };

@@ -24,14 +24,38 @@ static const zl_command commands[] = {
      .main = zl_cmd_explain},
     {.name = "fit",
      .topic = ZL_TOPIC_ASK,
-     .text = "largest micro-batch that fits in a capacity, with the proof that one more does not",
-     .more = "Example: zl fit --model gpt2-xl --stage 3 --ranks 8 --gpu a100-40g\n\n"
-             "Whatever --micro-batch is, it is what varies. The exit status is 0 if a micro-batch "
-             "of 1 fits and 1 if it does not.",
+     .text = "largest batch, sequence or depth that fits, fewest ranks or lowest stage, proved",
+     .more =
+         "Example: zl fit --model gpt2-xl --stage 3 --ranks 8 --gpu a100-40g\n\n"
+         "The better neighbour of the answer is shown: it does not fit. The exit status is 0 if "
+         "something fits and 1 if nothing does.",
      .takes_run = true,
      .takes_output = true,
      .own = zl_fit_options,
      .main = zl_cmd_fit},
+    {.name = "sweep",
+     .topic = ZL_TOPIC_ASK,
+     .text = "the peak of every run of a grid: any options with lists or ranges",
+     .more =
+         "A value is a list: 0,1,3. Items of numbers may be ranges: 1..8, 512..4096+512, 1..64x2. "
+         "An option given again has more values. The last one varies fastest.\n\n"
+         "Example: zl sweep --model gpt2-xl --stage 0,1,2,3 --ranks 8 --micro-batch 1..32x2 --gpu "
+         "a100-40g",
+     .takes_run = true,
+     .takes_output = true,
+     .own = zl_sweep_options,
+     .main = zl_cmd_sweep},
+    {.name = "advise",
+     .topic = ZL_TOPIC_ASK,
+     .text = "changes that lower the peak, what each costs, and the fewest that make a run fit",
+     .more = "Example: zl advise --model llama-3-8b --framework deepspeed --stage 2 --ranks 8 --gpu "
+             "a100-80g --headroom 5%\n\n"
+             "Without --gpu or --capacity every change that lowers the peak is listed. The exit "
+             "status is 1 if a capacity was given and no set of changes fits in it.",
+     .takes_run = true,
+     .takes_output = true,
+     .own = zl_advise_options,
+     .main = zl_cmd_advise},
     {.name = "decode",
      .topic = ZL_TOPIC_ASK,
      .text = "what an out-of-memory message of PyTorch says, and which buffer it may have been",
@@ -48,7 +72,7 @@ static const zl_command commands[] = {
      .topic = ZL_TOPIC_ASK,
      .text = "names that options take and outputs use, with what they mean",
      .operand = "WHAT",
-     .operands = "models,gpus,frameworks,buffers,kinds,phases,visits",
+     .operands = "models,architectures,gpus,frameworks,buffers,kinds,phases,visits",
      .takes_output = true,
      .main = zl_cmd_list},
     {.name = "train",

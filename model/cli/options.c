@@ -13,6 +13,13 @@ static const zl_option output_options[] = {
     {0},
 };
 
+/* Of the run, but read by the program: the library has no YAML. */
+static const zl_option run_options[] = {
+    {"accelerate-config", NULL, "FILE", NULL,
+     "YAML of accelerate; other options may not contradict it"},
+    {0},
+};
+
 static const zl_option help_only[] = {
     {"help", NULL, NULL, NULL, "print this"},
     {0},
@@ -48,6 +55,10 @@ const zl_option *zl_command_option(const zl_command *command, size_t index, int 
         }
         index--;
     }
+    row = row_of(command->takes_run ? run_options : NULL, &index);
+    if (row != NULL) {
+        return row;
+    }
     *where = 2;
     return row_of(command->takes_output ? output_options : help_only, &index);
 }
@@ -60,6 +71,22 @@ static bool abbreviates(const char *name, const char *word, size_t length)
 static bool equals(const char *name, const char *word, size_t length)
 {
     return abbreviates(name, word, length) && name[length] == '\0';
+}
+
+/* Another command that has an option of just this name, or NULL. */
+static const zl_command *owner(const char *name)
+{
+    const zl_command *command = NULL;
+    for (size_t i = 0; (command = zl_command_at(i)) != NULL; i++) {
+        const zl_option *row = NULL;
+        for (size_t k = 0;
+             command->program == NULL && (row = zl_command_option(command, k, NULL)) != NULL; k++) {
+            if (equals(row->name, name, strlen(name))) {
+                return command;
+            }
+        }
+    }
+    return NULL;
 }
 
 static zl_status unknown(const zl_command *command, const char *word, size_t length, zl_err *err)
@@ -78,6 +105,11 @@ static zl_status unknown(const zl_command *command, const char *word, size_t len
     }
     char text[64];
     snprintf(text, sizeof text, "%.*s", (int)(length < 60 ? length : 60), word);
+    const zl_command *other = owner(text);
+    if (other != NULL) {
+        return zl_fail(err, ZL_E_USAGE, "option '--%s' is one of zl %s, not of zl %s", text,
+                       other->name, command->name);
+    }
     const char *near = zl_nearest(text, names, count);
     if (near != NULL) {
         return zl_fail(err, ZL_E_USAGE, "unknown option '--%s'; did you mean '--%s'?", text, near);

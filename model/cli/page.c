@@ -20,15 +20,42 @@ static bool for_people(const zl_page *page)
     return page->view->format == ZL_FORMAT_TABLE || page->view->format == ZL_FORMAT_MD;
 }
 
+/* A line of words, folded between them where a terminal is narrower; continued lines are indented.
+ * A line that begins with a space is to be copied, and stays whole. */
+static void put_line(zl_page *page, const char *text)
+{
+    const int limit = page->view->width;
+    int at = 0;
+    if (limit == 0 || page->view->format != ZL_FORMAT_TABLE || *text == ' ') {
+        fputs(text, page->file);
+        return;
+    }
+    while (*text != '\0') {
+        const size_t gap = strspn(text, " ");
+        const size_t length = gap + strcspn(text + gap, " ");
+        const int width = zl_text_width(text, length);
+        const bool next = at > 0 && at + width > limit;
+        fprintf(page->file, "%s%.*s", next ? "\n  " : "", (int)(next ? length - gap : length),
+                next ? text + gap : text);
+        at = next ? 2 + width - (int)gap : at + width;
+        text += length;
+    }
+}
+
 void zl_page_say(zl_page *page, const char *format, ...)
 {
+    char *text = NULL;
     if (!for_people(page)) {
         return;
     }
     va_list args;
     va_start(args, format);
-    vfprintf(page->file, format, args);
+    const int length = vasprintf(&text, format, args);
     va_end(args);
+    if (length >= 0) {
+        put_line(page, text);
+        free(text);
+    }
     /* Two spaces end a line of a markdown paragraph. */
     fputs(page->view->format == ZL_FORMAT_MD ? "  \n" : "\n", page->file);
 }
@@ -42,7 +69,11 @@ void zl_page_break(zl_page *page)
 
 zl_status zl_page_table(zl_page *page, const zl_table *table, zl_err *err)
 {
-    return zl_table_print(table, page->view->format, page->view->color, page->file, err);
+    const zl_look look = {.format = page->view->format,
+                          .color = page->view->color,
+                          .utf8 = page->view->utf8,
+                          .width = page->view->width};
+    return zl_table_print(table, &look, page->file, err);
 }
 
 static zl_status write_page(zl_page *page, zl_err *err)

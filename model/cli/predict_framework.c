@@ -5,6 +5,7 @@
 
 #include "cmd.h"
 #include "frameworks.h"
+#include "timeline.h"
 #include "zeroledger/bytes.h"
 
 enum { ROWS_MAX = 256 };
@@ -67,6 +68,18 @@ static uint64_t figure_of(const zl_mark *mark, const column *c)
     return value;
 }
 
+/* What activations move is unknown where they are. */
+static bool is_known(const zl_walked *w, const zl_mark *mark, const column *c)
+{
+    const zl_depends depends = zl_mark_depends(mark);
+    if (!w->torch.states_only || c->offset == offsetof(zl_mark, host_rss)) {
+        return true;
+    }
+    return c->offset == offsetof(zl_mark, requested)        ? !depends.requested
+           : c->offset == offsetof(zl_mark, peak_requested) ? !depends.peak_requested
+                                                            : !depends.others;
+}
+
 /* Host memory only where the run keeps something there. */
 static size_t columns_of(const zl_walked *w)
 {
@@ -90,6 +103,9 @@ static zl_status print_marks(zl_page *page, const zl_walked *w, const shown *row
     for (size_t c = 0; c < count; c++) {
         zl_table_column(table, columns[c].title, ZL_RIGHT);
     }
+    if (page->view->bars) {
+        zl_table_column(table, "peak_requested", ZL_BAR);
+    }
     for (size_t i = 0; i < rows->count; i++) {
         const zl_mark *mark = rows->mark[i];
         if (exact) {
@@ -98,11 +114,16 @@ static zl_status print_marks(zl_page *page, const zl_walked *w, const shown *row
         zl_table_text(table, "%s", exact ? mark->at : label_of(mark).text);
         for (size_t c = 0; c < count; c++) {
             const uint64_t bytes = figure_of(mark, &columns[c]);
-            if (exact) {
+            if (!is_known(w, mark, &columns[c])) {
+                zl_table_text(table, "%s", exact ? "" : "not modelled");
+            } else if (exact) {
                 zl_table_count(table, bytes);
             } else {
                 zl_table_text(table, "%s", zl_bytes_in(page->view, bytes).text);
             }
+        }
+        if (page->view->bars) {
+            zl_table_count(table, mark->peak_requested);
         }
     }
     const zl_status status = zl_page_table(page, table, err);
@@ -121,11 +142,56 @@ static const zl_mark *largest(const shown *rows)
     return most;
 }
 
+/* What "auto" of the ds_config.json became, and what else it leaves to others. */
+static void print_resolved(zl_page *page, const zl_ds_config *ds)
+{
+    for (size_t i = 0; i < ds->resolved_count; i++) {
+        const zl_ds_resolved *r = &ds->resolved[i];
+        zl_page_say(page, "ds_config.json: %s is %s (%s)", r->key, r->value, r->why);
+    }
+}
+
+static void put_resolved(zl_json_writer *j, const zl_ds_config *ds)
+{
+    if (ds->resolved_count == 0) {
+        return;
+    }
+    zl_json_begin_array(j, "resolved");
+    for (size_t i = 0; i < ds->resolved_count; i++) {
+        const zl_ds_resolved *r = &ds->resolved[i];
+        zl_json_begin_object(j, NULL);
+        zl_json_put_string(j, "key", r->key);
+        zl_json_put_string(j, "value", r->value);
+        zl_json_put_string(j, "why", r->why);
+        zl_json_end(j);
+    }
+    zl_json_end(j);
+}
+
+/* Of quantised weights there is nothing else. */
+static void say_weights(zl_page *page, const zl_walked *w)
+{
+    zl_page_break(page);
+    if (w->weights.bytes > 0) {
+        zl_page_say(page, "The weights are %s as they are stored; quantised matrices with their",
+                    zl_bytes_exact(page->view, w->weights.bytes).text);
+        zl_page_say(page, "scales and zeros, the others in %s.", w->torch.model.stored);
+    } else {
+        zl_page_say(page, "The bytes of the weights are not known: config.json names no dtype.");
+    }
+    zl_page_say(page, "What training adds to them is not modelled.");
+}
+
 static zl_status fill_page(zl_page *page, const zl_walked *w, zl_err *err)
 {
     shown rows;
     choose(w, &rows);
     zl_walked_head(page, w);
+    if (w->marks.count == 0) {
+        say_weights(page, w);
+        return ZL_OK;
+    }
+    print_resolved(page, &w->torch.ds);
     zl_page_break(page);
     zl_page_say(page, "%s of one rank, as torch.cuda.memory_stats() shows them: what is there at a",
                 zl_byte_unit_name(page->view->unit));
@@ -135,6 +201,11 @@ static zl_status fill_page(zl_page *page, const zl_walked *w, zl_err *err)
     zl_page_break(page);
     ZL_TRY(print_marks(page, w, &rows, err));
     zl_page_break(page);
+    if (w->torch.states_only) {
+        zl_page_say(page, "Activations are not modelled: what they move is left out, all else is");
+        zl_page_say(page, "parameters, gradients, optimizer states and what the framework adds.");
+        return ZL_OK;
+    }
     const zl_mark *most = largest(&rows);
     zl_page_say(page, "Largest peak: %s requested, before the mark %s; largest reserved: %s",
                 zl_bytes_exact(page->view, most->peak_requested).text, label_of(most).text,
@@ -148,6 +219,7 @@ static zl_status print_json(const zl_args *args, const zl_walked *w, zl_err *err
     zl_json_begin_object(j, NULL);
     zl_json_put_string(j, "schema", "zeroledger.marks/1");
     zl_walked_json(w, j);
+    put_resolved(j, &w->torch.ds);
     zl_json_begin_array(j, "marks");
     for (size_t i = 0; i < w->marks.count; i++) {
         const zl_mark *mark = &w->marks.mark[i];
@@ -159,7 +231,9 @@ static zl_status print_json(const zl_args *args, const zl_walked *w, zl_err *err
         }
         zl_json_put_string(j, "at", mark->at);
         for (size_t c = 0; c < columns_of(w); c++) {
-            zl_json_put_u64(j, columns[c].title, figure_of(mark, &columns[c]));
+            if (is_known(w, mark, &columns[c])) {
+                zl_json_put_u64(j, columns[c].title, figure_of(mark, &columns[c]));
+            }
         }
         zl_json_end(j);
     }
@@ -187,11 +261,20 @@ zl_status zl_predict_framework(const zl_args *args, zl_run *run, zl_err *err)
                        "names what is alive",
                        zl_framework_name(run->framework));
     }
-    ZL_TRY(zl_walked_new(args, run, &w, err));
+    ZL_TRY(zl_walked_states(args, run, &w, err));
     zl_status status = save != NULL ? zl_run_save(&w.run, save, err) : ZL_OK;
+    if (status == ZL_OK && zl_args_value(args, "timeline") != NULL) {
+        status = zl_walked_verdict(&w, err);
+    }
+    if (status == ZL_OK && zl_args_value(args, "timeline") != NULL) {
+        status = zl_timeline_walked(&w, zl_args_value(args, "timeline"), err);
+    }
     if (status == ZL_OK) {
         status = args->view.format == ZL_FORMAT_JSON ? print_json(args, &w, err)
                                                      : print_page(args, &w, err);
+    }
+    if (status == ZL_OK) {
+        status = zl_walked_verdict(&w, err);
     }
     zl_marks_clear(&w.marks);
     return status;

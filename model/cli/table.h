@@ -5,7 +5,7 @@
  *     zl_table_column(table, "params", ZL_RIGHT);
  *     zl_table_text(table, "%s", "gpt2");           // cells follow one another, row by row
  *     zl_table_count(table, 124439808);
- *     status = zl_table_print(table, ZL_FORMAT_TABLE, false, stdout, err);
+ *     status = zl_table_print(table, &(zl_look){.format = ZL_FORMAT_TABLE}, stdout, err);
  *     zl_table_free(table);
  *
  * Running out of memory is remembered and reported when the table is printed.
@@ -28,7 +28,17 @@ typedef enum zl_format {
     ZL_FORMAT_COUNT
 } zl_format;
 
-typedef enum zl_align { ZL_LEFT, ZL_RIGHT } zl_align;
+/* A bar is a count, drawn in proportion to the largest of its column; for people only: a table for
+ * csv or JSON has no such column. */
+typedef enum zl_align { ZL_LEFT, ZL_RIGHT, ZL_BAR } zl_align;
+
+/* How a table looks. */
+typedef struct zl_look {
+    zl_format format;
+    bool color; /* titles in bold */
+    bool utf8;  /* bars of block characters, not of # */
+    int width;  /* characters of a line; 0: as many as it takes */
+} zl_look;
 
 typedef struct zl_table zl_table;
 
@@ -40,12 +50,15 @@ void zl_table_free(zl_table *table);
 void zl_table_column(zl_table *table, const char *title, zl_align align);
 /* The next cell. */
 void zl_table_text(zl_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The next cell, a number: with separators for people, bare in csv and JSON. */
+/* The next cell, a number or the length of a bar: with separators for people, bare in csv and JSON.
+ */
 void zl_table_count(zl_table *table, uint64_t n);
 
-/* Aligned, markdown or csv; color makes the titles of an aligned table bold. */
-zl_status zl_table_print(const zl_table *table, zl_format format, bool color, FILE *out,
-                         zl_err *err);
+/* Aligned, markdown or csv. An aligned table wider than its line is printed as blocks of columns
+ * that repeat the first ones; long text is folded between words, a figure never. */
+zl_status zl_table_print(const zl_table *table, const zl_look *look, FILE *out, zl_err *err);
+/* Columns that a terminal needs for `length` bytes of UTF-8 text of narrow characters. */
+int zl_text_width(const char *text, size_t length);
 /* One object per row, as the array `key` of the object that is open. */
 void zl_table_json(const zl_table *table, const char *key, zl_json_writer *w);
 

@@ -31,5 +31,8 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/zeroledger-confi
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/package/zeroledger-config.cmake"
   "${PROJECT_BINARY_DIR}/package/zeroledger-config-version.cmake" DESTINATION "${package}")
+# The installed folder may be moved: the prefix is found from the file's own place.
+file(RELATIVE_PATH ZL_PC_PREFIX "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+string(REGEX REPLACE "/$" "" ZL_PC_PREFIX "${ZL_PC_PREFIX}")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/zeroledger.pc.in" "${PROJECT_BINARY_DIR}/package/zeroledger.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/package/zeroledger.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

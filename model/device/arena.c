@@ -1,5 +1,7 @@
 /* The size of the arena: docs/schedule.md, section 6, replayed over the requests of the walk. Only
  * places are kept, no memory. */
+#include "device/arena.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +39,8 @@ typedef struct arena {
     uint64_t init_live;
     uint64_t step_size; /* when the cold step's update began */
     bool settled;
-    bool short_of_memory; /* of the host: what follows is void */
+    bool short_of_memory;        /* of the host: what follows is void */
+    const zl_arena_watch *watch; /* or NULL */
 } arena;
 
 static bool make_room(arena *a)
@@ -111,6 +114,9 @@ static void grow(arena *a, uint64_t bytes)
     const uint64_t target = zl_align_up(bytes, step_bytes);
     if (target > a->size && !zl_poisoned(target)) {
         const uint64_t from = a->size;
+        if (a->watch != NULL) {
+            a->watch->grow(a->watch->context, from, target - from);
+        }
         a->size = target;
         release(a, from, target - from);
     }
@@ -132,9 +138,19 @@ static uint64_t *place_of(const arena *a, zl_buf buf, uint64_t owner)
     return &a->place[zl_add(zl_mul((uint64_t)buf, a->owners), owner)];
 }
 
-static void on_alloc(void *context, zl_buf buf, uint64_t owner, uint64_t granted)
+static zl_arena_block block_of(const arena *a, zl_buf buf, uint64_t owner,
+                               const uint64_t bytes[ZL_RUNG_COUNT])
+{
+    return (zl_arena_block){.buffer = buf,
+                            .owner = owner,
+                            .bytes = {bytes[ZL_REQUESTED], bytes[ZL_GRANTED]},
+                            .offset = *place_of(a, buf, owner)};
+}
+
+static void on_alloc(void *context, zl_buf buf, uint64_t owner, const uint64_t bytes[ZL_RUNG_COUNT])
 {
     arena *const a = context;
+    const uint64_t granted = bytes[ZL_GRANTED];
     size_t at = smallest(a, granted);
     if (at == a->holes) {
         grow(a, zl_add(a->size, granted - tail(a)));
@@ -145,6 +161,10 @@ static void on_alloc(void *context, zl_buf buf, uint64_t owner, uint64_t granted
         return;
     }
     *place_of(a, buf, owner) = a->hole[at].offset;
+    if (a->watch != NULL) {
+        const zl_arena_block block = block_of(a, buf, owner, bytes);
+        a->watch->alloc(a->watch->context, &block);
+    }
     a->live = zl_add(a->live, granted);
     a->hole[at].offset += granted;
     a->hole[at].size -= granted;
@@ -153,18 +173,27 @@ static void on_alloc(void *context, zl_buf buf, uint64_t owner, uint64_t granted
     }
 }
 
-static void on_drop(void *context, zl_buf buf, uint64_t owner, uint64_t granted)
+static void on_drop(void *context, zl_buf buf, uint64_t owner, const uint64_t bytes[ZL_RUNG_COUNT])
 {
     arena *const a = context;
-    if (!a->short_of_memory) {
-        a->live = zl_sub(a->live, granted);
-        release(a, *place_of(a, buf, owner), granted);
+    const uint64_t granted = bytes[ZL_GRANTED];
+    if (a->short_of_memory) {
+        return;
     }
+    if (a->watch != NULL) {
+        const zl_arena_block block = block_of(a, buf, owner, bytes);
+        a->watch->drop(a->watch->context, &block);
+    }
+    a->live = zl_sub(a->live, granted);
+    release(a, *place_of(a, buf, owner), granted);
 }
 
-static void on_enter(void *context, zl_phase phase)
+static void on_enter(void *context, zl_visit visit, zl_phase phase)
 {
     arena *const a = context;
+    if (a->watch != NULL) {
+        a->watch->enter(a->watch->context, visit, phase);
+    }
     if (phase == ZL_PHASE_STEP) {
         a->pictures = 0;
         a->step_size = a->settled ? a->step_size : a->size;
@@ -179,6 +208,9 @@ static void on_leave(void *context, zl_phase phase)
     } else if (phase == ZL_PHASE_STEP && !a->settled) {
         a->settled = true;
         grow(a, zl_add(a->size - tail(a), a->step_size - a->init_live));
+    }
+    if (a->watch != NULL) {
+        a->watch->leave(a->watch->context, phase);
     }
 }
 
@@ -217,11 +249,17 @@ static uint64_t on_round(void *context)
 
 zl_status zl_predict_arena(const zl_run *run, uint64_t *bytes, zl_err *err)
 {
+    return zl_arena_watched(run, NULL, bytes, err);
+}
+
+zl_status zl_arena_watched(const zl_run *run, const zl_arena_watch *watcher, uint64_t *bytes,
+                           zl_err *err)
+{
     if (run->framework != ZL_FRAMEWORK_NATIVE) {
         return zl_fail(err, ZL_E_UNMODELLED, "framework %s has no arena",
                        zl_framework_name(run->framework));
     }
-    arena a = {.owners = zl_add(run->model.layers, 2)};
+    arena a = {.owners = zl_add(run->model.layers, 2), .watch = watcher};
     const zl_walk_watch watch = {on_alloc, on_drop, on_enter, on_leave, on_round, &a};
     a.place = calloc((size_t)zl_mul(ZL_BUF_COUNT, a.owners), sizeof a.place[0]);
     zl_status status = ZL_OK;

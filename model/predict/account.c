@@ -7,14 +7,17 @@ uint8_t zl_write(zl_book *book, zl_buf buffer, zl_dim count, zl_form form)
     const uint64_t pieces = book->dims->n[count];
     const uint64_t each = zl_form_value(form, book->dims);
     zl_entry *entry = &book->entry[book->count];
-    *entry = (zl_entry){buffer, count, form, {0}};
+    *entry = (zl_entry){buffer, count, form, 0, {0}};
     entry->bytes[ZL_REQUESTED] = zl_mul(pieces, each);
     entry->bytes[ZL_GRANTED] = zl_mul(pieces, zl_align_up(each, book->granule));
     return (uint8_t)book->count++;
 }
 
-void zl_put(const zl_book *book, zl_bag *bag, uint8_t entry)
+void zl_put(zl_book *book, zl_bag *bag, uint8_t entry)
 {
+    if (bag->count == 0) {
+        book->bag[book->bags++] = bag;
+    }
     for (int r = 0; r < ZL_RUNG_COUNT; r++) {
         bag->total[r] = zl_add(bag->total[r], book->entry[entry].bytes[r]);
     }
@@ -24,6 +27,51 @@ void zl_put(const zl_book *book, zl_bag *bag, uint8_t entry)
 void zl_emit(zl_book *book, zl_bag *bag, zl_buf buffer, zl_dim count, zl_form form)
 {
     zl_put(book, bag, zl_write(book, buffer, count, form));
+}
+
+static uint64_t letters_of(zl_dim count, zl_form form)
+{
+    uint64_t letters = UINT64_C(1) << count;
+    for (int i = 0; i < ZL_FORM_MAX && form.letter[i] != dim_none; i++) {
+        letters |= UINT64_C(1) << form.letter[i];
+    }
+    return letters;
+}
+
+void zl_book_index(zl_book *book)
+{
+    for (size_t i = 0; i < book->count; i++) {
+        book->entry[i].letters = letters_of(book->entry[i].count, book->entry[i].form);
+    }
+    for (size_t b = 0; b < book->bags; b++) {
+        zl_bag *bag = book->bag[b];
+        for (int i = 0; i < bag->count; i++) {
+            bag->letters |= book->entry[bag->entry[i]].letters;
+        }
+    }
+}
+
+void zl_book_update(zl_book *book, uint64_t letters)
+{
+    for (size_t i = 0; i < book->count; i++) {
+        zl_entry *entry = &book->entry[i];
+        if ((entry->letters & letters) != 0) {
+            const uint64_t each = zl_form_value(entry->form, book->dims);
+            entry->bytes[ZL_GRANTED] =
+                zl_mul(book->dims->n[entry->count], zl_align_up(each, book->granule));
+        }
+    }
+    for (size_t b = 0; b < book->bags; b++) {
+        zl_bag *bag = book->bag[b];
+        if ((bag->letters & letters) == 0) {
+            continue;
+        }
+        uint64_t total = 0;
+        for (int i = 0; i < bag->count; i++) {
+            total = zl_add(total, book->entry[bag->entry[i]].bytes[ZL_GRANTED]);
+        }
+        bag->total[ZL_GRANTED] = total;
+    }
 }
 
 void zl_account_open(zl_account *acc, const zl_book *book, zl_cell *cell)
@@ -113,6 +161,12 @@ static void note_most(const zl_account *acc)
 
 void zl_close_moment(zl_account *acc, const char *where, const char *what)
 {
+    if (zl_only_peaks(acc)) {
+        acc->peak[ZL_GRANTED] = zl_max(acc->peak[ZL_GRANTED], acc->total[ZL_GRANTED]);
+        acc->total[ZL_GRANTED] = acc->kept_total[ZL_GRANTED];
+        acc->now.count = acc->kept;
+        return;
+    }
     if (acc->most != NULL) {
         note_most(acc);
     }

@@ -26,30 +26,40 @@ typedef struct zl_entry {
     zl_buf buffer;
     zl_dim count;
     zl_form form;
+    uint64_t letters;              /* bit i: letter i is a factor; zl_book_index fills it in */
     uint64_t bytes[ZL_RUNG_COUNT]; /* all pieces together */
 } zl_entry;
-
-/* All terms of a prediction. */
-enum { ZL_BOOK_MAX = 128 };
-typedef struct zl_book {
-    const zl_dims *dims;
-    uint64_t granule;
-    size_t count;
-    zl_entry entry[ZL_BOOK_MAX];
-} zl_book;
 
 enum { ZL_BAG_MAX = 40 };
 typedef struct zl_bag {
     uint64_t total[ZL_RUNG_COUNT];
+    uint64_t letters; /* of all its terms; likewise */
     uint8_t count;
     uint8_t entry[ZL_BAG_MAX]; /* indices into the book */
 } zl_bag;
 
+/* All terms of a prediction, and the bags that hold some. */
+enum { ZL_BOOK_MAX = 128, ZL_BAGS_MAX = 64 };
+typedef struct zl_book {
+    const zl_dims *dims;
+    uint64_t granule;
+    size_t count;
+    size_t bags;
+    zl_bag *bag[ZL_BAGS_MAX]; /* the plan's; it has fewer than this */
+    zl_entry entry[ZL_BOOK_MAX];
+} zl_book;
+
 /* Writes a term into the book: the one door for formulas. Returns its index. */
 uint8_t zl_write(zl_book *book, zl_buf buffer, zl_dim count, zl_form form);
-void zl_put(const zl_book *book, zl_bag *bag, uint8_t entry);
+void zl_put(zl_book *book, zl_bag *bag, uint8_t entry);
 /* Both at once. */
 void zl_emit(zl_book *book, zl_bag *bag, zl_buf buffer, zl_dim count, zl_form form);
+/* Notes who depends on which letters; the book and its bags are complete. */
+void zl_book_index(zl_book *book);
+/* Some letters of an indexed book have other values now (bit i: letter i): granted bytes that
+ * depend on them are evaluated again. Requested ones stay as they were: only peaks may be asked
+ * for. */
+void zl_book_update(zl_book *book, uint64_t letters);
 
 /* A moment under construction or the peak: which bags, how many times. */
 enum { ZL_PARTS_MAX = 16 }; /* the native schedule takes up to 13; one more is a bug, caught */
@@ -66,7 +76,7 @@ typedef struct zl_moment {
 
 typedef struct zl_account {
     const zl_book *book;
-    zl_cell *cell; /* NULL: only the peaks are wanted */
+    zl_cell *cell; /* NULL, and most too: only the granted peak is wanted */
     uint64_t peak[ZL_RUNG_COUNT];
     bool any;                      /* a moment has been closed */
     uint64_t total[ZL_RUNG_COUNT]; /* of the moment under construction */
@@ -84,7 +94,8 @@ void zl_account_open(zl_account *acc, const zl_book *book, zl_cell *cell);
 void zl_begin(zl_account *acc);
 /* Every moment from now on starts with what has been taken since zl_begin. */
 void zl_keep(zl_account *acc);
-/* Only the peaks are wanted, not what they consist of: totals are all that has to be kept. */
+/* Only the granted peak is wanted, not what it consists of: its total is all that has to be kept.
+ */
 static inline bool zl_only_peaks(const zl_account *acc)
 {
     return acc->cell == NULL && acc->most == NULL;
@@ -96,10 +107,10 @@ static inline void zl_take(zl_account *acc, const zl_bag *bag, uint64_t times)
     if (times == 0 || bag->count == 0) {
         return;
     }
-    for (int r = 0; r < ZL_RUNG_COUNT; r++) {
-        acc->total[r] = zl_add(acc->total[r], zl_mul(times, bag->total[r]));
-    }
+    acc->total[ZL_GRANTED] = zl_add(acc->total[ZL_GRANTED], zl_mul(times, bag->total[ZL_GRANTED]));
     if (!zl_only_peaks(acc)) {
+        acc->total[ZL_REQUESTED] =
+            zl_add(acc->total[ZL_REQUESTED], zl_mul(times, bag->total[ZL_REQUESTED]));
         zl_take_part(acc, bag, times);
     }
 }

@@ -55,7 +55,7 @@ void zl_dims_model(const zl_model *model, zl_dims *out)
     n[dim_Q] = zl_mul(zl_add(model->heads, zl_mul(2, model->kv_heads)), model->head_dim);
 }
 
-/* Elements of a flat unit: tensors aligned, the whole a multiple of N x ALIGN bytes. */
+/* Bytes of a flat unit before it is cut: every tensor aligned. */
 static uint64_t flat(const zl_run *run, const zl_dims *d, zl_unit unit)
 {
     zl_tensor_list list;
@@ -66,7 +66,7 @@ static uint64_t flat(const zl_run *run, const zl_dims *d, zl_unit unit)
         const uint64_t tensor = zl_mul(zl_form_value(list.row[i].form, d), d->n[dim_e]);
         bytes = zl_add(bytes, zl_align_up(tensor, ALIGN));
     }
-    return zl_exact_div(zl_align_up(bytes, zl_mul(run->ranks, ALIGN)), d->n[dim_e]);
+    return bytes;
 }
 
 static void element_sizes(const zl_run *run, uint64_t *n)
@@ -80,8 +80,22 @@ static void element_sizes(const zl_run *run, uint64_t *n)
 
 void zl_dims_run(const zl_run *run, zl_dims *out)
 {
-    uint64_t *n = out->n;
+    zl_dims_least(run, run->ranks, out);
+}
+
+void zl_dims_least(const zl_run *run, uint64_t most_ranks, zl_dims *out)
+{
     zl_dims_model(&run->model, out);
+    element_sizes(run, out->n);
+    for (int u = 0; u < ZL_UNIT_COUNT; u++) {
+        out->flat[u] = flat(run, out, (zl_unit)u);
+    }
+    zl_dims_counts(run, most_ranks, out);
+}
+
+void zl_dims_counts(const zl_run *run, uint64_t most_ranks, zl_dims *out)
+{
+    uint64_t *n = out->n;
     const uint64_t rows = zl_mul(run->micro_batch, run->seq);
     n[dim_B] = run->micro_batch;
     n[dim_T] = run->seq;
@@ -90,10 +104,12 @@ void zl_dims_run(const zl_run *run, zl_dims *out)
     n[dim_losses] = zl_add(rows, run->micro_batch);
     n[dim_gather_slots] = zl_min(zl_add(run->window, 1), n[dim_L]);
     n[dim_reduce_slots] = zl_min(run->reduce_slots, n[dim_L]);
-    element_sizes(run, n);
     for (int u = 0; u < ZL_UNIT_COUNT; u++) {
-        const uint64_t elements = flat(run, out, (zl_unit)u);
-        n[dim_unit_embed + u] = elements;
-        n[dim_shard_embed + u] = zl_exact_div(elements, run->ranks);
+        /* A shard is a multiple of ALIGN, and the whole is N shards. */
+        const uint64_t bytes = out->flat[u];
+        const uint64_t shard = zl_mul(zl_ceil_div(bytes, zl_mul(most_ranks, ALIGN)), ALIGN);
+        const uint64_t whole = zl_max(bytes, zl_mul(run->ranks, shard));
+        n[dim_unit_embed + u] = zl_exact_div(whole, n[dim_e]);
+        n[dim_shard_embed + u] = zl_exact_div(shard, n[dim_e]);
     }
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "zeroledger/predict.h"
 #include "zeroledger/run.h"
 
 /* X(id, symbol, meaning). A symbol that is a sum carries its parentheses. */
@@ -58,8 +59,11 @@ typedef enum zl_dim {
         ZL_DIM_COUNT
 } zl_dim;
 
+_Static_assert(ZL_DIM_COUNT <= 64, "a set of letters is 64 bits");
+
 typedef struct zl_dims {
     uint64_t n[ZL_DIM_COUNT];
+    uint64_t flat[ZL_UNIT_COUNT]; /* bytes of each unit before it is cut into shards */
 } zl_dims;
 
 const char *zl_dim_symbol(zl_dim dim);
@@ -74,5 +78,10 @@ static inline bool zl_dim_shards(zl_dim dim)
 void zl_dims_model(const zl_model *model, zl_dims *out);
 /* All letters. run must have passed zl_run_check; overflow shows as poison. */
 void zl_dims_run(const zl_run *run, zl_dims *out);
+/* Each letter at the smallest value that it has on any number of ranks from the run's to this. */
+void zl_dims_least(const zl_run *run, uint64_t most_ranks, zl_dims *out);
+/* The letters that counts of a run enter through (B, T, N, the head chunk, slots), where all else
+ * of the run is as it was when *out was filled. */
+void zl_dims_counts(const zl_run *run, uint64_t most_ranks, zl_dims *out);
 
 #endif

@@ -27,23 +27,21 @@ static void bag_block(zl_plan *plan, const zl_tape *tape)
     }
 }
 
-/* Of instants first .. last-1 all are covered but the largest of each rung. */
+/* Of instants first .. last-1 all are covered but the largest. */
 static uint32_t cover(const zl_plan *plan, int first, int last)
 {
-    int largest[ZL_RUNG_COUNT] = {first, first};
+    int largest = first;
     for (int i = first + 1; i < last; i++) {
-        for (int r = 0; r < ZL_RUNG_COUNT; r++) {
-            if (plan->at[i].total[r] > plan->at[largest[r]].total[r]) {
-                largest[r] = i;
-            }
+        if (plan->at[i].total[ZL_GRANTED] > plan->at[largest].total[ZL_GRANTED]) {
+            largest = i;
         }
     }
     const uint32_t all = (UINT32_C(1) << last) - (UINT32_C(1) << first);
-    return all & ~(UINT32_C(1) << largest[0] | UINT32_C(1) << largest[1]);
+    return all & ~(UINT32_C(1) << largest);
 }
 
-/* Instants that can be passed over where only the peak is wanted: of those of one pass with the
- * same residuals, only the largest can hold it. */
+/* Instants that can be passed over where only the granted peak is wanted: of those of one pass with
+ * the same residuals, only the largest can hold it. */
 static void find_covered(zl_plan *plan)
 {
     const int next = (int)plan->next_born;
@@ -101,6 +99,7 @@ static zl_status plan_init(const zl_run *run, zl_plan *plan, zl_err *err)
     const zl_family_def *family = zl_family_get(run->model.family);
     memset(plan, 0, offsetof(zl_plan, book));
     plan->book.count = 0;
+    plan->book.bags = 0;
     plan->run = run;
     zl_dims_run(run, &plan->dims);
     plan->book.dims = &plan->dims;
@@ -147,23 +146,22 @@ zl_status zl_predict(const zl_run *run, uint64_t rank, zl_ledger *out, zl_err *e
     return zl_ledger_check(out, err);
 }
 
-zl_status zl_predict_peak(const zl_run *run, uint64_t *bytes, zl_visit *visit, zl_phase *phase,
-                          zl_err *err)
+/* Largest granted peak of a plan. A cold visit has what its steady twin has, but for optimizer
+ * state.
+ */
+static uint64_t peak_of(const zl_plan *plan, zl_visit *visit, zl_phase *phase)
 {
-    zl_plan plan;
-    ZL_TRY(plan_init(run, &plan, err));
-    const zl_profile *profile = zl_profile_get(run->framework);
+    const zl_profile *profile = zl_profile_get(plan->run->framework);
     uint64_t largest = 0;
     zl_account acc;
     for (int v = 0; v < ZL_VISIT_COUNT; v++) {
         for (int p = 0; p < ZL_PHASE_COUNT; p++) {
-            /* A cold visit has what its steady twin has, but for optimizer state. */
             const bool twin = zl_visit_is_cold((zl_visit)v) && p != ZL_PHASE_INIT;
-            if (twin || !profile->occurs(run, (zl_visit)v, (zl_phase)p)) {
+            if (twin || !profile->occurs(plan->run, (zl_visit)v, (zl_phase)p)) {
                 continue;
             }
-            zl_account_open(&acc, &plan.book, NULL);
-            profile->account(&plan, (zl_visit)v, (zl_phase)p, &acc);
+            zl_account_open(&acc, &plan->book, NULL);
+            profile->account(plan, (zl_visit)v, (zl_phase)p, &acc);
             if (acc.peak[ZL_GRANTED] <= largest) {
                 continue;
             }
@@ -176,7 +174,128 @@ zl_status zl_predict_peak(const zl_run *run, uint64_t *bytes, zl_visit *visit, z
             }
         }
     }
-    *bytes = largest;
+    return largest;
+}
+
+zl_status zl_predict_peak(const zl_run *run, uint64_t *bytes, zl_visit *visit, zl_phase *phase,
+                          zl_err *err)
+{
+    zl_plan plan;
+    ZL_TRY(plan_init(run, &plan, err));
+    *bytes = peak_of(&plan, visit, phase);
+    return ZL_OK;
+}
+
+/* ---- many peaks ---- */
+
+/* What a plan of the native framework was made for: everything but the counts that enter it through
+ * letters alone. */
+enum { NATIVE_PART = offsetof(zl_run, version), PLANS = 16 };
+typedef struct zl_shape {
+    unsigned char run[NATIVE_PART]; /* the fields before, counts cleared */
+    bool alone;                     /* one rank has no collectives */
+    bool head_at_once;              /* what a head chunk decides besides its letter */
+} zl_shape;
+
+struct zl_planner {
+    size_t plans;
+    size_t latest;  /* the plan of the run before */
+    size_t replace; /* the next to go */
+    zl_shape shape[PLANS];
+    zl_plan plan[PLANS];
+};
+
+static void take_shape(const zl_run *run, zl_shape *out)
+{
+    static const size_t counts[] = {
+        offsetof(zl_run, ranks),        offsetof(zl_run, micro_batch), offsetof(zl_run, seq),
+        offsetof(zl_run, accumulation), offsetof(zl_run, head_chunk),  offsetof(zl_run, window),
+        offsetof(zl_run, reduce_slots),
+    };
+    memset(out, 0, sizeof *out);
+    memcpy(out->run, run, NATIVE_PART);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        memset(out->run + counts[i], 0, sizeof(uint64_t));
+    }
+    out->alone = run->ranks == 1;
+    out->head_at_once =
+        run->head_chunk == 0 || run->head_chunk >= zl_mul(run->micro_batch, run->seq);
+}
+
+/* Takes the letters of another run of the same shape. */
+static void replan(zl_plan *plan, const zl_run *run)
+{
+    const zl_dims before = plan->dims;
+    uint64_t changed = 0;
+    plan->run = run;
+    zl_dims_counts(run, run->ranks, &plan->dims);
+    for (int i = 0; i < ZL_DIM_COUNT; i++) {
+        changed |= (uint64_t)(plan->dims.n[i] != before.n[i]) << i;
+    }
+    zl_book_update(&plan->book, changed);
+    find_covered(plan);
+}
+
+/* The plan of this shape, the latest one first; false: there is none. */
+static bool find_plan(zl_planner *planner, const zl_shape *shape)
+{
+    for (size_t i = 0; i < planner->plans; i++) {
+        const size_t at = (planner->latest + i) % planner->plans;
+        if (memcmp(&planner->shape[at], shape, sizeof *shape) == 0) {
+            planner->latest = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+static zl_status new_plan(zl_planner *planner, const zl_run *run, const zl_shape *shape,
+                          zl_err *err)
+{
+    const size_t at = planner->plans < PLANS ? planner->plans : planner->replace;
+    memset(&planner->shape[at], 0, sizeof planner->shape[at]); /* no run's, should this fail */
+    ZL_TRY(plan_init(run, &planner->plan[at], err));
+    zl_book_index(&planner->plan[at].book);
+    planner->shape[at] = *shape;
+    planner->latest = at;
+    planner->replace = (at + 1) % PLANS;
+    planner->plans += planner->plans < PLANS;
+    return ZL_OK;
+}
+
+zl_planner *zl_planner_new(void)
+{
+    return calloc(1, sizeof(zl_planner));
+}
+
+void zl_planner_free(zl_planner *planner)
+{
+    free(planner);
+}
+
+zl_status zl_planner_peak(zl_planner *planner, const zl_run *run, uint64_t *bytes, zl_visit *visit,
+                          zl_phase *phase, zl_err *err)
+{
+    zl_shape shape;
+    take_shape(run, &shape);
+    if (find_plan(planner, &shape)) {
+        replan(&planner->plan[planner->latest], run);
+    } else {
+        ZL_TRY(new_plan(planner, run, &shape, err));
+    }
+    *bytes = peak_of(&planner->plan[planner->latest], visit, phase);
+    return ZL_OK;
+}
+
+zl_status zl_predict_floor(const zl_run *run, uint64_t most_ranks, uint64_t *bytes, zl_err *err)
+{
+    zl_plan plan;
+    ZL_TRY(plan_init(run, &plan, err));
+    zl_dims_least(run, most_ranks, &plan.dims);
+    zl_book_index(&plan.book);
+    zl_book_update(&plan.book, UINT64_MAX);
+    find_covered(&plan);
+    *bytes = peak_of(&plan, NULL, NULL);
     return ZL_OK;
 }
 

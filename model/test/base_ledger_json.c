@@ -280,7 +280,7 @@ static void unreadable_files_are_named(void **state)
     write_text("empty.json", "");
     err = (zl_err){.status = ZL_OK};
     assert_error(zl_ledger_load("empty.json", &ledger, &err), &err, ZL_E_INPUT,
-                 "empty.json: line 1");
+                 "empty.json:1:1: expected a value");
     write_text("list.json", "[]");
     err = (zl_err){.status = ZL_OK};
     assert_error(zl_ledger_load("list.json", &ledger, &err), &err, ZL_E_INPUT, "must be an object");

@@ -19,7 +19,7 @@ static void assert_refused(const char *config, zl_status status, const char *par
     zl_err err = {.status = ZL_OK};
     write_text("config.json", config);
     assert_error(zl_model_load("config.json", &model, &err), &err, status, part);
-    assert_non_null(strstr(err.text, "config.json: "));
+    assert_non_null(strstr(err.text, "config.json:"));
 }
 
 static void absent_keys_take_the_library_defaults(void **state)
@@ -120,8 +120,10 @@ static void what_is_not_modelled_is_named(void **state)
         const char *config;
         const char *part;
     } outside[] = {
-        {"{\"model_type\": \"mixtral\"}",
-         "model_type 'mixtral' is not modelled; modelled: bert, gpt2, llama, mistral, qwen2"},
+        {"{\"model_type\": \"mixtral\"}", "model_type 'mixtral' is not modelled for the framework "
+                                          "native, which has bert, gpt2, llama, "
+                                          "mistral, qwen2; others, such as --framework single, "
+                                          "have more: see zl list architectures"},
         {"{\"model_type\": \"bert\", \"is_decoder\": true}", "is_decoder is not modelled"},
         {"{\"model_type\": \"bert\", \"add_cross_attention\": true}", "add_cross_attention"},
         {"{\"model_type\": \"llama\", \"is_encoder_decoder\": true}", "is_encoder_decoder"},
@@ -168,7 +170,7 @@ static void wrong_values_are_named(void **state)
          "tie_word_embeddings must be true or"},
         {"{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_layer\": 4}", "n_layer is given twice"},
         {"{\"model_type\": \"gpt2\", \"architectures\": \"x\"}", "architectures must be an array"},
-        {"{\"model_type\": \"gpt2\",", "line 1, column 23: the text ends"},
+        {"{\"model_type\": \"gpt2\",", ":1:23: expected a key in double quotes, but the text ends"},
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         assert_refused(wrong[i].config, ZL_E_INPUT, wrong[i].part);
@@ -190,7 +192,8 @@ static void a_folder_means_its_config(void **state)
     zl_model model;
     zl_err err = {.status = ZL_OK};
     assert_int_equal(mkdir("my-model", 0777), 0);
-    assert_error(zl_model_load("my-model", &model, &err), &err, ZL_E_INPUT, "my-model/config.json");
+    assert_error(zl_model_load("my-model", &model, &err), &err, ZL_E_INPUT,
+                 "my-model has neither a config.json nor a model.safetensors");
     write_text("my-model/config.json", "{\"model_type\": \"gpt2\"}");
     write_text("other.json", "{\"model_type\": \"gpt2\"}");
     static const struct {

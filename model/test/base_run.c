@@ -105,6 +105,7 @@ static void the_table_names_every_option_once(void **state)
                                         "ranks",
                                         "micro-batch",
                                         "seq",
+                                        "layers",
                                         "accumulation",
                                         "precision",
                                         "grad-dtype",
@@ -124,6 +125,9 @@ static void the_table_names_every_option_once(void **state)
                                         "skipped-step",
                                         "activations",
                                         "zero-init",
+                                        "bucket-view",
+                                        "no-prefetch",
+                                        "drop-logits",
                                         "alloc-conf",
                                         "run"};
     const zl_option *option = NULL;
@@ -134,7 +138,50 @@ static void the_table_names_every_option_once(void **state)
     }
     assert_int_equal(count, COUNT_OF(names));
     assert_string_equal(zl_run_option(5)->alias, "gpus");
-    assert_null(zl_run_option(19)->arg);
+    assert_null(zl_run_option(20)->arg);
+}
+
+/* Named before the model or after it, natively or in the config.json of a framework. */
+static void layers_replace_the_models_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *says;
+    } models[] = {{"gpt2", "\"n_layer\": 30"}, {"llama-tiny", "\"num_hidden_layers\": 30"}};
+    for (size_t i = 0; i < COUNT_OF(models); i++) {
+        zl_run run;
+        char text[256];
+        zl_err err = {.status = ZL_OK};
+        zl_run_init(&run);
+        assert_ok(zl_run_set(&run, "layers", "30", &err), &err);
+        assert_ok(zl_run_set(&run, "model", models[i].model, &err), &err);
+        assert_ok(zl_run_check(&run, &err), &err);
+        assert_int_equal(run.model.layers, 30);
+        zl_run_describe(&run, text, sizeof text);
+        assert_non_null(strstr(text, ", 30 layers"));
+        assert_ok(zl_run_set(&run, "framework", "fsdp2", &err), &err);
+        assert_ok(zl_run_check(&run, &err), &err);
+        assert_non_null(strstr(run.hf_config, models[i].says));
+    }
+    zl_run run;
+    zl_err err = {.status = ZL_OK};
+    zl_run_init(&run);
+    assert_error(zl_run_set(&run, "layers", "0", &err), &err, ZL_E_USAGE,
+                 "layers must be at least 1, got 0");
+}
+
+/* A table of positions ends; rotations do not. */
+static void only_a_table_limits_the_sequence(void **state)
+{
+    (void)state;
+    zl_run run;
+    zl_err err = {.status = ZL_OK};
+    zl_run_init(&run);
+    assert_ok(zl_run_set(&run, "model", "llama-tiny", &err), &err);
+    assert_ok(zl_run_set(&run, "seq", "1000000", &err), &err);
+    assert_ok(zl_run_check(&run, &err), &err);
+    assert_ok(zl_run_set(&run, "model", "gpt2", &err), &err);
+    assert_error(zl_run_check(&run, &err), &err, ZL_E_USAGE, "the positions of gpt2");
 }
 
 static void legal_values_of_the_table_are_accepted(void **state)
@@ -335,13 +382,49 @@ static void options_belong_to_a_framework(void **state)
                  "head-chunk is an option of the framework native, got ddp");
 }
 
+static zl_value_type type_of(const char *name)
+{
+    const zl_option *option = NULL;
+    for (size_t i = 0; (option = zl_run_option(i)) != NULL; i++) {
+        if (strcmp(option->name, name) == 0) {
+            return zl_run_option_type(option);
+        }
+    }
+    fail_msg("no option %s", name);
+    return ZL_VALUE_NONE;
+}
+
+static void options_say_what_their_values_are(void **state)
+{
+    (void)state;
+    assert_int_equal(type_of("stage"), ZL_VALUE_COUNT);
+    assert_int_equal(type_of("activations"), ZL_VALUE_BYTES);
+    assert_int_equal(type_of("clip"), ZL_VALUE_REAL);
+    assert_int_equal(type_of("model"), ZL_VALUE_NAME);
+    assert_int_equal(type_of("framework"), ZL_VALUE_NAME);
+    assert_int_equal(type_of("precision"), ZL_VALUE_NAME);
+    assert_int_equal(type_of("lora"), ZL_VALUE_TEXT);
+    assert_int_equal(type_of("deepspeed-config"), ZL_VALUE_TEXT);
+    assert_int_equal(type_of("run"), ZL_VALUE_TEXT);
+    assert_int_equal(type_of("eval"), ZL_VALUE_NONE);
+    assert_int_equal(type_of("no-shard-copy"), ZL_VALUE_NONE);
+    /* Not of the run: its argument says whether it has a value. */
+    const zl_option flag = {"kinds", NULL, NULL, NULL, ""};
+    const zl_option file = {"svg", NULL, "FILE", NULL, ""};
+    assert_int_equal(zl_run_option_type(&flag), ZL_VALUE_NONE);
+    assert_int_equal(zl_run_option_type(&file), ZL_VALUE_TEXT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_say_what_their_values_are),
         cmocka_unit_test(defaults_are_the_published_ones),
         cmocka_unit_test(seq_is_the_positions_at_most_1024),
         cmocka_unit_test(every_option_can_be_set),
         cmocka_unit_test(the_table_names_every_option_once),
+        cmocka_unit_test(layers_replace_the_models_own),
+        cmocka_unit_test(only_a_table_limits_the_sequence),
         cmocka_unit_test(legal_values_of_the_table_are_accepted),
         cmocka_unit_test(wrong_options_are_named),
         cmocka_unit_test(nonsense_is_refused_with_its_range),

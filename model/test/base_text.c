@@ -172,6 +172,10 @@ static void slips_are_recognised(void **state)
     assert_string_equal(zl_nearest("gpt3", names, 4), "gpt2");
     assert_string_equal(zl_nearest("bert-lrage", names, 4), "bert-large");
     assert_string_equal(zl_nearest("llama3-8b", names, 4), "llama-3-8b");
+    assert_string_equal(zl_nearest("GPT2-XL", names, 4), "gpt2-xl");
+    assert_string_equal(zl_nearest("Bert", names, 4), "bert-large");
+    assert_string_equal(zl_nearest("lla", names, 4), "llama-3-8b");
+    assert_null(zl_nearest("ll", names, 4));
     assert_null(zl_nearest("mixtral", names, 4));
     assert_null(zl_nearest("", names, 4));
     assert_null(zl_nearest("x", names, 4));
@@ -179,6 +183,25 @@ static void slips_are_recognised(void **state)
     memset(big, 'g', sizeof big - 1);
     big[sizeof big - 1] = '\0';
     assert_null(zl_nearest(big, names, 4));
+}
+
+static void an_unknown_option_names_the_nearest(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"model", "stage", "ranks"};
+    char words[][16] = {"zl", "--model", "gpt2", "--sta=3", "-h", "--", "--modle=gpt2", "--xyzzy"};
+    char *const good[] = {words[0], words[1], words[2], words[3],
+                          words[4], words[5], words[6], NULL};
+    char *const bad[] = {words[0], words[1], words[2], words[6], NULL};
+    char *const far[] = {words[0], words[7], NULL};
+    zl_err err = {.status = ZL_OK};
+    assert_ok(zl_options_known(good, false, names, 3, &err), &err);
+    assert_ok(zl_options_known(bad, true, names, 3, &err), &err); /* gpt2 is no option: the end */
+    assert_error(zl_options_known(bad, false, names, 3, &err), &err, ZL_E_USAGE,
+                 "unknown option '--modle'; did you mean '--model'?");
+    err = (zl_err){.status = ZL_OK};
+    assert_error(zl_options_known(far, true, names, 3, &err), &err, ZL_E_USAGE,
+                 "unknown option '--xyzzy'; --help lists them");
 }
 
 static void assert_real_text(double value, const char *expected)
@@ -245,6 +268,7 @@ int main(void)
         cmocka_unit_test(units_have_names),
         cmocka_unit_test(counts_have_commas),
         cmocka_unit_test(slips_are_recognised),
+        cmocka_unit_test(an_unknown_option_names_the_nearest),
         cmocka_unit_test(reals_take_the_shortest_text),
         cmocka_unit_test(the_locale_does_not_matter),
         cmocka_unit_test(joined_names_fit),

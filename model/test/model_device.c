@@ -75,9 +75,10 @@ static size_t fitting(const naive *n, uint64_t size)
     return best;
 }
 
-static void on_alloc(void *context, zl_buf buf, uint64_t owner, uint64_t granted)
+static void on_alloc(void *context, zl_buf buf, uint64_t owner, const uint64_t bytes[ZL_RUNG_COUNT])
 {
     naive *const n = context;
+    const uint64_t granted = bytes[ZL_GRANTED];
     if (fitting(n, granted) == n->blocks) {
         const block last = n->blocks > 0 ? n->at[n->blocks - 1] : (block){.live = true};
         grow(n, n->size + granted - (last.live ? 0 : last.size));
@@ -91,9 +92,10 @@ static void on_alloc(void *context, zl_buf buf, uint64_t owner, uint64_t granted
     }
 }
 
-static void on_drop(void *context, zl_buf buf, uint64_t owner, uint64_t granted)
+static void on_drop(void *context, zl_buf buf, uint64_t owner, const uint64_t bytes[ZL_RUNG_COUNT])
 {
     naive *const n = context;
+    const uint64_t granted = bytes[ZL_GRANTED];
     size_t at = 0;
     while (!n->at[at].live || n->at[at].buf != buf || n->at[at].owner != owner) {
         at++;
@@ -112,9 +114,10 @@ static void on_drop(void *context, zl_buf buf, uint64_t owner, uint64_t granted)
     }
 }
 
-static void on_enter(void *context, zl_phase phase)
+static void on_enter(void *context, zl_visit visit, zl_phase phase)
 {
     naive *const n = context;
+    (void)visit;
     n->step_size = phase == ZL_PHASE_STEP && !n->settled ? n->size : n->step_size;
 }
 

@@ -143,13 +143,15 @@ static void the_largest_micro_batch_is_certified(void **state)
         run.micro_batch = n;
         assert_ok(zl_predict_peak(&run, &peak, NULL, NULL, &err), &err);
         run.micro_batch = 7; /* the question leaves it open */
-        assert_ok(zl_solve_micro_batch(&run, peak, &fit, &err), &err);
-        assert_int_equal(fit.best, n);
-        assert_int_equal(fit.best_bytes, peak);
-        assert_true(fit.next_bytes > peak);
-        assert_ok(zl_solve_micro_batch(&run, peak - 1, &fit, &err), &err);
-        assert_int_equal(fit.best, n - 1);
-        assert_int_equal(fit.next_bytes, peak);
+        zl_question ask = {.quantity = ZL_QUANTITY_MICRO_BATCH, .capacity = peak};
+        assert_ok(zl_solve(&run, &ask, &fit, &err), &err);
+        assert_int_equal(fit.best.value, n);
+        assert_int_equal(fit.best.bytes, peak);
+        assert_true(fit.next.bytes > peak);
+        ask.capacity = peak - 1;
+        assert_ok(zl_solve(&run, &ask, &fit, &err), &err);
+        assert_int_equal(fit.best.value, n - 1);
+        assert_int_equal(fit.next.bytes, peak);
     }
 }
 
@@ -159,15 +161,17 @@ static void a_capacity_that_is_none_is_refused(void **state)
     const zl_run run = checked("gpt2-tiny", 0, 1);
     zl_fit fit;
     zl_err err = {.status = ZL_OK};
-    assert_error(zl_solve_micro_batch(&run, 0, &fit, &err), &err, ZL_E_USAGE,
+    zl_question ask = {.quantity = ZL_QUANTITY_MICRO_BATCH, .capacity = 0};
+    assert_error(zl_solve(&run, &ask, &fit, &err), &err, ZL_E_USAGE,
                  "capacity must be positive and below 2^64 - 1, got 0");
     err = (zl_err){.status = ZL_OK};
-    assert_error(zl_solve_micro_batch(&run, UINT64_MAX, &fit, &err), &err, ZL_E_USAGE,
-                 "got 18446744073709551615");
+    ask.capacity = UINT64_MAX;
+    assert_error(zl_solve(&run, &ask, &fit, &err), &err, ZL_E_USAGE, "got 18446744073709551615");
     err = (zl_err){.status = ZL_OK};
-    assert_ok(zl_solve_micro_batch(&run, 1, &fit, &err), &err);
-    assert_int_equal(fit.best, 0);
-    assert_int_equal(fit.best_bytes, 0);
+    ask.capacity = 1;
+    assert_ok(zl_solve(&run, &ask, &fit, &err), &err);
+    assert_false(fit.found);
+    assert_int_equal(fit.next.value, 1);
 }
 
 int main(void)

@@ -33,8 +33,10 @@ static zl_status ask_once(unsigned i, uint64_t *peak, uint64_t *best, zl_err *er
     ZL_TRY(zl_run_set(&run, "stage", stage, err));
     ZL_TRY(zl_run_check(&run, err));
     ZL_TRY(zl_predict_peak(&run, peak, NULL, NULL, err));
-    ZL_TRY(zl_solve_micro_batch(&run, UINT64_C(1) << 30, &fit, err));
-    *best = fit.best;
+    const zl_question question = {.quantity = ZL_QUANTITY_MICRO_BATCH,
+                                  .capacity = UINT64_C(1) << 30};
+    ZL_TRY(zl_solve(&run, &question, &fit, err));
+    *best = fit.best.value;
     ZL_TRY(zl_run_save(&run, "same.json", err)); /* all threads replace one file */
     ZL_TRY(zl_run_load("same.json", &again, err));
     zl_err refused = {.status = ZL_OK};

@@ -133,7 +133,18 @@ static uint64_t closed_form(const zl_torch_run *run)
         return llama(&c);
     case ZL_HF_MIXTRAL:
         return mixtral(run, &c);
-    case ZL_HF_BERT_PRELN:
+    case ZL_HF_BERT_PRELN: /* and all below: their operations are not modelled */
+    case ZL_HF_ROBERTA:
+    case ZL_HF_DISTILBERT:
+    case ZL_HF_GPT_NEOX:
+    case ZL_HF_GPTJ:
+    case ZL_HF_OPT:
+    case ZL_HF_GEMMA:
+    case ZL_HF_GEMMA2:
+    case ZL_HF_PHI:
+    case ZL_HF_FALCON:
+    case ZL_HF_QWEN2_MOE:
+    case ZL_HF_TENSORS:
     case ZL_HF_ARCH_COUNT:
         break;
     }

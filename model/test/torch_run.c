@@ -101,8 +101,6 @@ static void contradictions_name_both_values(void **state)
     REFUSED("", ZL_E_USAGE, "lora must be a rank", "framework", "single", "lora", "c_attn");
     REFUSED("", ZL_E_USAGE, "ranks of single is 1", "framework", "single", "ranks", "2");
     REFUSED("", ZL_E_USAGE, "seq must be 1..1024", "framework", "single", "seq", "2048");
-    REFUSED("", ZL_E_UNMODELLED, "activations are modelled for the framework deepspeed only",
-            "framework", "ddp", "activations", "1GiB");
 }
 
 static uint64_t sum(const zl_alive *alive)

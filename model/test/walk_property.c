@@ -27,6 +27,7 @@ typedef struct scale {
     zl_status status; /* what that run ended with; shrinking keeps it */
     zl_ledger *walked;
     zl_ledger *other;
+    zl_planner *planner;
 } scale;
 
 static zl_status from_environment(const char *name, uint64_t *value, zl_err *err)
@@ -68,6 +69,46 @@ static zl_status check_peak(const zl_run *run, const zl_ledger *walked, zl_err *
                    largest);
 }
 
+/* A run with other counts. */
+static zl_run sibling_of(const zl_run *run, zl_random *random)
+{
+    zl_run other = *run;
+    uint64_t *const count[] = {&other.ranks,        &other.micro_batch, &other.seq,
+                               &other.accumulation, &other.head_chunk,  &other.window,
+                               &other.reduce_slots};
+    for (size_t i = 0; i < sizeof count / sizeof count[0]; i++) {
+        if (zl_random_between(random, 0, 2) == 0) {
+            *count[i] = zl_random_between(random, 0, 9);
+        }
+    }
+    return other;
+}
+
+/* A planner that has seen others of the same shape says what a fresh plan says. */
+static zl_status check_planner(const zl_run *run, zl_planner *planner, zl_err *err)
+{
+    zl_random random = {.state = run->seq};
+    for (int i = 0; i < 6; i++) {
+        zl_run other = i == 0 ? *run : sibling_of(run, &random);
+        zl_err refusal = {0};
+        uint64_t bytes[2] = {0};
+        zl_visit visit[2] = {ZL_VISIT_COLD, ZL_VISIT_COLD};
+        zl_phase phase[2] = {ZL_PHASE_INIT, ZL_PHASE_INIT};
+        if (zl_run_check(&other, &refusal) != ZL_OK) {
+            continue;
+        }
+        ZL_TRY(zl_predict_peak(&other, &bytes[0], &visit[0], &phase[0], err));
+        ZL_TRY(zl_planner_peak(planner, &other, &bytes[1], &visit[1], &phase[1], err));
+        if (bytes[0] != bytes[1] || visit[0] != visit[1] || phase[0] != phase[1]) {
+            return zl_fail(err, ZL_NO,
+                           "sibling %d with ranks %" PRIu64 ", micro-batch %" PRIu64
+                           ", seq %" PRIu64 ": peak %" PRIu64 ", of a planner %" PRIu64,
+                           i, other.ranks, other.micro_batch, other.seq, bytes[0], bytes[1]);
+        }
+    }
+    return ZL_OK;
+}
+
 static zl_status weigh(const zl_run *run, scale *s, zl_difference *d, zl_err *err)
 {
     const uint64_t rank = zl_min(s->rank, run->ranks - 1);
@@ -75,7 +116,11 @@ static zl_status weigh(const zl_run *run, scale *s, zl_difference *d, zl_err *er
     ZL_TRY(zl_walk(run, rank, s->walked, err));
     ZL_TRY(zl_predict(run, rank, s->other, err));
     ZL_TRY(zl_ledger_compare(s->other, s->walked, false, d, err));
-    return d->found ? ZL_NO : check_peak(run, s->walked, err);
+    if (d->found) {
+        return ZL_NO;
+    }
+    ZL_TRY(check_peak(run, s->walked, err));
+    return check_planner(run, s->planner, err);
 }
 
 static bool still_differs(const zl_run *run, void *context)
@@ -153,12 +198,13 @@ int main(int argc, char **argv)
     (void)printf("ZL_SEED=%" PRIu64 " ZL_RUNS=%" PRIu64 "\n", seed, runs);
     (void)fflush(stdout);
     zl_random random = {.state = seed};
-    scale s = {.walked = zl_ledger_new(), .other = zl_ledger_new()};
+    scale s = {.walked = zl_ledger_new(), .other = zl_ledger_new(), .planner = zl_planner_new()};
     int code = ZL_E_RESOURCE;
-    if (s.walked != NULL && s.other != NULL) {
+    if (s.walked != NULL && s.other != NULL && s.planner != NULL) {
         code = weigh_all(&random, runs, &s);
     }
     zl_ledger_free(s.walked);
     zl_ledger_free(s.other);
+    zl_planner_free(s.planner);
     return code;
 }

@@ -141,7 +141,9 @@ static void accumulate(zt_process *p, zt_node *node, zt_tensor *in, zt_result *o
         zt_release(p, &in[0]);
     }
     if (p->framework->gradient != NULL) {
+        const bool was = zt_weightless(p, false);
         p->framework->gradient(p, param);
+        zt_weightless(p, was);
     }
 }
 
@@ -198,10 +200,12 @@ void zt_graph_drop(zt_process *p)
 static void give_to_owner(zt_process *p, zt_node *node, zt_tensor *in, zt_result *out)
 {
     (void)out;
+    const bool was = zt_weightless(p, false);
     if (in[0].storage != ZT_NO_STORAGE) {
         ((zt_gradient_hook *)node->callback)(p, node->context, &in[0]);
         in[0] = (zt_tensor){0};
     }
+    zt_weightless(p, was);
 }
 
 zt_tensor zt_leaf(zt_process *p, uint64_t elements, uint32_t element_bytes,
@@ -237,7 +241,9 @@ static void pass_through(zt_process *p, zt_node *node, zt_tensor *in, zt_result 
     for (uint32_t i = node->slots; i-- > 0;) {
         first = in[i].storage != ZT_NO_STORAGE ? &in[i] : first;
     }
+    const bool was = zt_weightless(p, false);
     ((zt_gradient_hook *)node->callback)(p, node->context, first);
+    zt_weightless(p, was);
     for (uint32_t i = 0; i < node->slots; i++) {
         out[i].gradient = in[i];
         in[i] = (zt_tensor){0};
@@ -286,7 +292,9 @@ void zt_identity(zt_process *p, zt_tensor *tensor, size_t count, bool separately
 
 static void run_custom(zt_process *p, zt_node *node, zt_tensor *in, zt_result *out)
 {
+    const bool was = zt_weightless(p, false);
     ((zt_custom_backward *)node->callback)(p, node->context, in, node->slots, &out[0].gradient);
+    zt_weightless(p, was);
 }
 
 void zt_custom(zt_process *p, zt_tensor input, zt_tensor **made, size_t count,
@@ -372,7 +380,10 @@ static uint32_t pop_ready(struct zt_engine *e)
 static void deliver(zt_process *p, zt_node *to, uint32_t slot, zt_tensor *gradient)
 {
     zt_tensor *pending = &to->pending[slot];
-    if (to->param != NULL && p->engine->weightless) {
+    /* Whatever the activations are, the gradient of a parameter or of a view of several has memory.
+     */
+    const bool weighs = p->engine->weightless && (to->param != NULL || to->backward == run_custom);
+    if (weighs) {
         zt_resize(p, gradient->storage, zt_bytes(*gradient));
     }
     if (to->param != NULL) {
@@ -386,7 +397,7 @@ static void deliver(zt_process *p, zt_node *to, uint32_t slot, zt_tensor *gradie
     if (pending->view || zt_storage_references(p, pending->storage) != 1) {
         const uint32_t stream = zt_set_stream(p, to->stream);
         zt_assign(p, pending, zt_tensor_new(p, pending->elements, pending->element_bytes));
-        if (to->param != NULL && p->engine->weightless) {
+        if (weighs) {
             zt_resize(p, pending->storage, zt_bytes(*pending));
         }
         zt_set_stream(p, stream);
@@ -417,11 +428,13 @@ static void fit_to_input(zt_process *p, zt_result *result)
 
 static void run_hooks(zt_process *p, const zt_node *node)
 {
+    const bool was = zt_weightless(p, false);
     for (const zt_hook *h = node->hooks; h != NULL; h = h->next) {
         if (node->pending[h->slot].storage != ZT_NO_STORAGE) {
             h->hook(p, h->context, &node->pending[h->slot]);
         }
     }
+    zt_weightless(p, was);
 }
 
 static void run_node(zt_process *p, zt_node *node)
@@ -507,6 +520,7 @@ void zt_backward(zt_process *p, zt_tensor root)
     }
     const uint32_t stream = e->stream;
     const char *what = zt_set_name(p, zt_name_loss);
+    const bool was = zt_weightless(p, zt_activations_given(p));
     zt_tensor ones = zt_tensor_new(p, root.elements, root.element_bytes);
     zt_tensor gradient = zt_share(p, ones);
     count_dependencies(p, root.node);
@@ -520,6 +534,7 @@ void zt_backward(zt_process *p, zt_tensor root)
     }
     zt_set_stream(p, stream);
     zt_set_name(p, zt_name_backward);
+    zt_weightless(p, false);
     for (const zt_callback *c = e->callbacks; c != NULL; c = c->next) {
         c->run(p, c->context);
     }
@@ -527,6 +542,8 @@ void zt_backward(zt_process *p, zt_tensor root)
     e->thread = ZT_MAIN_THREAD;
     zt_release(p, &ones);
     zt_tape_clear(p);
+    zt_given_end(p);
+    zt_weightless(p, was);
     zt_set_name(p, what);
 }
 

@@ -119,6 +119,20 @@ enum { ZT_CHECKPOINT_EXTRAS_MAX = 4 };
 zt_tensor zt_checkpoint(zt_process *p, zt_layer_function *layer, void *context, zt_tensor x,
                         const zt_storage *extra, uint32_t extras);
 
+/* ---- activations that are given instead of modelled (given.c) ---- */
+
+/* What the operations of the model make takes no memory: it is given, or left out of an answer that
+ * speaks of states only. */
+bool zt_activations_given(const zt_process *p);
+/* At the door of a module, and after its forward: equal parts of what is given, one per layer, from
+ * the end of its forward to the end of its backward, and one for what comes after the layers. */
+void zt_given_enter(zt_process *p, zt_module *m, const zt_tensor *input, size_t count);
+void zt_given_leave(zt_process *p, const zt_module *m);
+/* cuBLAS' workspaces are no part of PyTorch's memory where activations are given. */
+bool zt_given_workspaces(const zt_process *p);
+/* Backward has run: nothing is left of them. */
+void zt_given_end(zt_process *p);
+
 /* ---- autocast ---- */
 
 /* The autocast region begins, if the run has one; ends: the cache of cast parameters goes. */

@@ -44,6 +44,7 @@ zl_status zt_allocator_new(const zt_allocator_options *options, zt_allocator **o
     a->waiting_mode = options->waiting;
     a->addresses = options->addresses;
     a->driver = options->driver;
+    a->freed = options->freed;
     a->driver_context = options->driver_context;
     a->device_total = options->device_total != 0 ? options->device_total : no_limit;
     a->device_free = options->device_free != 0 ? options->device_free : a->device_total;
@@ -233,6 +234,9 @@ static bool check_block(zt_allocator *a, zt_block block, zt_span_state state, co
 /* The free completes: the span joins the free ones beside it. */
 static void complete(zt_allocator *a, uint32_t id)
 {
+    if (a->freed != NULL) {
+        a->freed(a->driver_context, id);
+    }
     zt_span *s = zt_span_at(a, id);
     zt_stat_lower(&a->stats.active, s->size);
     zt_stat_lower(&a->stats.requested, s->requested);

@@ -74,6 +74,7 @@ typedef struct zt_segment_event {
     uint64_t address;
     uint64_t size;
     uint32_t stream;
+    bool small; /* of the small pool */
 } zt_segment_event;
 
 /* Hears every segment event in order, before it takes effect. To ZT_SEGMENT_ALLOC and
@@ -81,6 +82,9 @@ typedef struct zt_segment_event {
  * asks for one that overlaps no living segment (ZT_FROM_DRIVER only; an expandable segment asks
  * once, when its first pages are mapped, and goes on from there). */
 typedef bool zt_driver(void *context, zt_segment_event *event);
+
+/* Hears every free that completes, before it takes effect. */
+typedef void zt_freed(void *context, zt_block block);
 
 typedef struct zt_allocator_options {
     zt_alloc_conf conf; /* zt_alloc_conf_default(): PYTORCH_ALLOC_CONF unset */
@@ -93,8 +97,9 @@ typedef struct zt_allocator_options {
     /* What of it the driver can give to this process: less than the total by contexts, NCCL, other
      * processes. 0 = all of it. */
     uint64_t device_free;
-    zt_driver *driver; /* NULL: nobody listens */
-    void *driver_context;
+    zt_driver *driver;    /* NULL: nobody listens */
+    zt_freed *freed;      /* NULL: nobody listens */
+    void *driver_context; /* of both */
 } zt_allocator_options;
 
 typedef struct zt_stat {

@@ -158,7 +158,6 @@ static void prepare(zt_process *p)
              ds->table->name != NULL ? ds->table->name : base_name(p));
     ds->list = zt_arena(p, p->param_count, sizeof *ds->list);
     ds->batch = zt_arena(p, (size_t)p->run->accumulation, sizeof *ds->batch);
-    ds->part = zt_arena(p, (size_t)p->layer_count + 1, sizeof *ds->part);
     list_params(p, ds);
     cast_buffers(p, ds);
     p->linear_for_zero3 = ds->wrapper == ZT_DS_ZERO3 && config->memory_efficient_linear &&
@@ -189,7 +188,9 @@ static void scale_gradient(zt_process *p, void *context, zt_tensor *gradient)
 {
     (void)context;
     zt_tensor scaled = *gradient;
+    const bool was = zt_weightless(p, zt_activations_given(p));
     scaled.storage = zt_new(p, zt_bytes(*gradient));
+    zt_weightless(p, was);
     zt_release(p, gradient);
     *gradient = scaled;
 }
@@ -201,19 +202,12 @@ static void hook_outputs(zt_process *p, const zt_output *out)
     zt_hook_gradient(p, out->second_logits, scale_gradient, NULL);
 }
 
-static void run_graph(zt_process *p, zt_tensor loss)
-{
-    zt_weightless(p, p->run->activations > 0);
-    zt_backward(p, loss);
-    zt_weightless(p, false);
-}
-
 /* Since 0.18.3: the value that backward() returns, the scaled loss, the graph. */
 static void backward(zt_process *p, const zt_ds *ds, zt_tensor loss)
 {
     zt_tensor returned = zt_scale(p, loss);
     zt_tensor scaled = is_zero(ds) ? zt_scale(p, loss) : zt_share(p, loss);
-    run_graph(p, scaled);
+    zt_backward(p, scaled);
     if (ds->table->after_backward != NULL) {
         ds->table->after_backward(p);
     }
@@ -268,7 +262,7 @@ static void backward_before_hooks(zt_process *p, zt_ds *ds, zt_tensor given)
         ds->table->before_backward(p);
     }
     zt_tensor scaled = scale_loss(p, ds, loss, &kept);
-    run_graph(p, scaled);
+    zt_backward(p, scaled);
     zt_release(p, &scaled);
     zt_release(p, &kept);
     if (ds->table->after_backward != NULL) {
@@ -317,9 +311,7 @@ static void print_memory(zt_process *p, const zt_ds *ds)
 static void micro_step(zt_process *p, zt_ds *ds, int32_t step, const zt_batch *batch)
 {
     print_memory(p, ds);
-    zt_weightless(p, p->run->activations > 0);
     zt_output out = zt_forward(p, batch);
-    zt_weightless(p, false);
     ds->forwards++;
     print_memory(p, ds);
     if (ds->release.scales_outputs) {
@@ -367,70 +359,22 @@ static void gradient(zt_process *p, zt_param *param)
     const zt_ds *ds = zt_ds_of(p);
     zt_name(p, param->grad.storage, "gradients");
     if (ds->table->gradient != NULL && ds->param[param->index].group != ZT_DS_NO_GROUP) {
-        const bool was = zt_weightless(p, false);
         ds->table->gradient(p, param);
-        zt_weightless(p, was);
     }
-}
-
-/* ---- activations that are given ---- */
-
-/* Equal parts: one per layer, from the end of its forward to the end of its backward, and one for
- * what comes after the layers. That one goes with the last layer's: when head and loss let go of
- * what they saved, the gradients of logits and hidden states take its place. */
-
-static uint32_t layer_index(const zt_process *p, const zt_module *m)
-{
-    uint32_t i = 0;
-    while (i < p->layer_count && p->layers[i] != m) {
-        i++;
-    }
-    return i;
-}
-
-static void drop_part(zt_process *p, void *context, zt_tensor *gradient)
-{
-    zt_ds *const ds = zt_ds_of(p);
-    zt_storage *const part = context;
-    (void)gradient;
-    zt_drop(p, part);
-    if (part + 1 == &ds->part[p->layer_count]) {
-        zt_drop(p, &ds->part[p->layer_count]);
-    }
-}
-
-static void hold_part(zt_process *p, uint32_t i)
-{
-    zt_ds *const ds = zt_ds_of(p);
-    const uint64_t parts = p->layer_count + 1;
-    const uint64_t rest = i == 0 ? p->run->activations % parts : 0;
-    zt_drop(p, &ds->part[i]);
-    ds->part[i] = zt_ds_new(p, zl_add(p->run->activations / parts, rest), "activations");
 }
 
 static void enter(zt_process *p, zt_module *m, zt_tensor *input, size_t count)
 {
-    zt_ds *const ds = zt_ds_of(p);
-    const bool was = zt_weightless(p, false);
-    if (was && m->layer && count > 0) {
-        zt_hook_gradient(p, input[0], drop_part, &ds->part[layer_index(p, m)]);
-    }
-    if (ds->wrapper == ZT_DS_ZERO3) {
+    if (zt_ds_of(p)->wrapper == ZT_DS_ZERO3) {
         zt_ds_zero3_enter(p, m, input, count);
     }
-    zt_weightless(p, was);
 }
 
 static void leave(zt_process *p, zt_module *m, zt_tensor *output, size_t count)
 {
-    const bool was = zt_weightless(p, false);
-    if (was && (m->layer || m == p->root)) {
-        hold_part(p, m == p->root ? p->layer_count : layer_index(p, m));
-    }
     if (zt_ds_of(p)->wrapper == ZT_DS_ZERO3) {
         zt_ds_zero3_leave(p, m, output, count);
     }
-    zt_weightless(p, was);
 }
 
 /* The world's communicator exists from the beginning where init_process_group names the device;

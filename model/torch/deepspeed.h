@@ -136,7 +136,6 @@ typedef struct zt_ds {
     bool skips;          /* this step overflows */
     zt_storage *list;    /* per parameter: scratch of one function at a time, else empty */
     zt_batch *batch;     /* per micro-step */
-    zt_storage *part;    /* per layer: of activations that are given */
     zt_storage flag;     /* FusedAdam's overflow buffer */
     zt_storage mean_loss;
     zt_storage scaled_norm, global_norm;     /* of the step that runs */

@@ -177,7 +177,7 @@ static void outlast(const zt_process *p, const zt_param *param, zt_storage s)
     const uint64_t vocab = p->run->model.vocab;
     const zt_ds_gather *g = zt_ds_of(p)->gather;
     if (param->rows != vocab || param->dimensions != 2 || g->head == ZT_DS_HEAD_IDLE ||
-        p->run->activations > 0) { /* of operations that are not modelled no time is known */
+        zt_activations_given(p)) { /* of operations that are not modelled no time is known */
         return;
     }
     const bool aligned = zl_mul(vocab, zt_ds_of(p)->width) % 16 == 0;

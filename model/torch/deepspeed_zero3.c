@@ -354,7 +354,6 @@ static void before_backward(zt_process *p, void *context, zt_tensor *gradient)
     const zt_module *m = context;
     (void)gradient;
     zt_ds_zero3 *const z = zt_ds_of(p)->zero3;
-    const bool was = zt_weightless(p, false);
     if (z->offload_param && m != p->root) {
         drop_held(p, zt_ds_of(p));
     }
@@ -363,7 +362,6 @@ static void before_backward(zt_process *p, void *context, zt_tensor *gradient)
     } else {
         zt_coordinator_enter(z->coordinator, m->index, true);
     }
-    zt_weightless(p, was);
 }
 
 static void leave_module(zt_process *p, const zt_module *m)
@@ -381,13 +379,11 @@ static void after_backward_of(zt_process *p, void *context, zt_tensor *gradient)
     const zt_module *m = context;
     zt_ds_module *const state = m->user;
     (void)gradient;
-    const bool was = zt_weightless(p, false);
     if (--state->remaining == 0) {
         zt_ds_gather_head(p, m->linear ? ZT_DS_HEAD_BACKWARD : ZT_DS_HEAD_IDLE);
         leave_module(p, m);
         zt_ds_gather_head(p, ZT_DS_HEAD_IDLE);
     }
-    zt_weightless(p, was);
 }
 
 void zt_ds_zero3_enter(zt_process *p, zt_module *m, zt_tensor *input, size_t count)

@@ -3,21 +3,22 @@
  * runtime/precision_config.py and runtime/engine.py of the releases 0.5.8 to 0.19.6. */
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ds_config.h"
 #include "zeroledger/bytes.h"
-#include "zeroledger/json.h"
 #include "zeroledger/text.h"
-#include "zeroledger/torch.h"
 
 /* What a key does to memory. */
 typedef enum key_kind {
     KEY_NOTHING, /* moves no byte of device or host memory that is modelled */
     KEY_FLAG,
     KEY_COUNT,
+    KEY_WHOLE,     /* a count that is whole and at least 1 */
     KEY_OUTSIDE,   /* moves memory in a way outside the model, unless its value switches it off */
     KEY_ELSEWHERE, /* an object or a value that its own function reads */
     KEY_KIND_COUNT
@@ -26,14 +27,14 @@ typedef enum key_kind {
 typedef struct key {
     const char *name;
     key_kind kind;
-    size_t field;     /* of zl_ds_config, of KEY_FLAG and KEY_COUNT */
+    size_t field;     /* of zl_ds_config, of KEY_FLAG, KEY_COUNT, KEY_WHOLE */
     uint64_t neutral; /* KEY_OUTSIDE: this number switches it off too */
 } key;
 
 #define FIELD(name) offsetof(zl_ds_config, name)
 
 static const key zero_keys[] = {
-    {"stage", KEY_COUNT, FIELD(stage), 0},
+    {"stage", KEY_ELSEWHERE, 0, 0},
     {"contiguous_gradients", KEY_FLAG, FIELD(contiguous_gradients), 0},
     {"reduce_scatter", KEY_FLAG, FIELD(reduce_scatter), 0},
     {"reduce_bucket_size", KEY_COUNT, FIELD(reduce_bucket_size), 0},
@@ -113,13 +114,14 @@ static const key offload_param_keys[] = {
 };
 
 static const key top_keys[] = {
-    {"train_batch_size", KEY_NOTHING, 0, 0},
-    {"train_micro_batch_size_per_gpu", KEY_COUNT, FIELD(micro_batch), 0},
-    {"gradient_accumulation_steps", KEY_COUNT, FIELD(accumulation), 0},
+    {"train_batch_size", KEY_ELSEWHERE, 0, 0},
+    {"train_micro_batch_size_per_gpu", KEY_WHOLE, FIELD(micro_batch), 0},
+    {"gradient_accumulation_steps", KEY_WHOLE, FIELD(accumulation), 0},
     {"managed_gradient_accumulation", KEY_NOTHING, 0, 0},
     {"optimizer", KEY_ELSEWHERE, 0, 0},
     {"scheduler", KEY_NOTHING, 0, 0},
     {"zero_optimization", KEY_ELSEWHERE, 0, 0},
+    {"allgather_size", KEY_NOTHING, 0, 0}, /* beside zero_optimization: true, its bucket */
     {"fp16", KEY_ELSEWHERE, 0, 0},
     {"bf16", KEY_ELSEWHERE, 0, 0},
     {"bfloat16", KEY_ELSEWHERE, 0, 0},
@@ -162,7 +164,7 @@ static const key top_keys[] = {
     {"csv_monitor", KEY_NOTHING, 0, 0},
     {"comms_logger", KEY_NOTHING, 0, 0},
     {"timers", KEY_NOTHING, 0, 0},
-    {"elasticity", KEY_NOTHING, 0, 0},
+    {"elasticity", KEY_OUTSIDE, 0, 0},
     {"checkpoint", KEY_NOTHING, 0, 0},
     {"curriculum_learning", KEY_NOTHING, 0, 0},
     {"data_efficiency", KEY_NOTHING, 0, 0},
@@ -176,7 +178,7 @@ static const key top_keys[] = {
 };
 
 static const key fp16_keys[] = {
-    {"enabled", KEY_FLAG, FIELD(fp16), 0},
+    {"enabled", KEY_ELSEWHERE, 0, 0},
     {"auto_cast", KEY_NOTHING, 0, 0},
     {"loss_scale", KEY_NOTHING, 0, 0},
     {"initial_scale_power", KEY_ELSEWHERE, 0, 0},
@@ -188,7 +190,7 @@ static const key fp16_keys[] = {
 };
 
 static const key bf16_keys[] = {
-    {"enabled", KEY_FLAG, FIELD(bf16), 0},
+    {"enabled", KEY_ELSEWHERE, 0, 0},
     {"immediate_grad_update", KEY_OUTSIDE, 0, 0},
     {"check_grad_overflow", KEY_ELSEWHERE, 0, 0},
     {"bf16_master_weights_and_grads", KEY_OUTSIDE, 0, 0},
@@ -291,89 +293,22 @@ zl_ds_config zl_ds_config_default(uint32_t version)
     return ds;
 }
 
-/* ---- one value ---- */
-
-static bool is_auto(zl_json value)
-{
-    const char *text = NULL;
-    return zl_json_is_string(value) && zl_json_string(value, &text, NULL) == ZL_OK &&
-           strcmp(text, "auto") == 0;
-}
-
-static zl_status refuse_auto(zl_json value, zl_err *err)
-{
-    return !is_auto(value)
-               ? ZL_OK
-               : zl_fail(err, ZL_E_INPUT,
-                         "%s is \"auto\", which Hugging Face's Trainer replaces from the model and "
-                         "its own arguments; write the value it takes",
-                         value.path);
-}
-
-/* 500000000, 5e8, "5e8" or a fraction, which is cut off. */
-static zl_status read_real(zl_json value, double *out, zl_err *err)
-{
-    ZL_TRY(refuse_auto(value, err));
-    if (!zl_json_is_string(value)) {
-        return zl_json_real(value, out, err);
-    }
-    const char *text = NULL;
-    ZL_TRY(zl_json_string(value, &text, err));
-    return zl_parse_real(value.path, text, out, err);
-}
-
-static zl_status read_count(zl_json value, uint64_t *out, zl_err *err)
-{
-    double real = 0.0;
-    ZL_TRY(read_real(value, &real, err));
-    if (!(real >= 0.0)) {
-        return zl_fail(err, ZL_E_INPUT, "%s must not be negative", value.path);
-    }
-    *out = real < (double)unlimited ? (uint64_t)real : unlimited;
-    return ZL_OK;
-}
-
-static zl_status read_flag(zl_json value, bool *out, zl_err *err)
-{
-    ZL_TRY(refuse_auto(value, err));
-    return zl_json_bool(value, out, err);
-}
-
-/* null, false, "none", a number that is not positive or the neutral one, an object that is empty or
- * has a false "enabled". */
-static bool is_off(zl_json value, uint64_t neutral)
-{
-    bool flag = false;
-    double real = 0.0;
-    const char *text = NULL;
-    if (zl_json_is_bool(value)) {
-        return zl_json_bool(value, &flag, NULL) == ZL_OK && !flag;
-    }
-    if (zl_json_is_string(value)) {
-        return zl_json_string(value, &text, NULL) == ZL_OK && strcmp(text, "none") == 0;
-    }
-    if (zl_json_is_number(value)) {
-        return zl_json_real(value, &real, NULL) == ZL_OK &&
-               (real <= 0.0 || (neutral != 0 && real == (double)neutral));
-    }
-    if (zl_json_is_object(value)) {
-        const zl_json enabled = zl_json_get(value, "enabled");
-        return zl_json_size(value) == 0 ||
-               (zl_json_is_bool(enabled) && zl_json_bool(enabled, &flag, NULL) == ZL_OK && !flag);
-    }
-    return true;
-}
-
 /* ---- one object ---- */
 
-typedef struct reader {
-    zl_ds_config *ds;
-    zl_warn *warn;
-    void *context;
-} reader;
+void zt_ds_warn(const zt_ds_reader *r, const char *format, ...)
+{
+    char line[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (r->program->warn != NULL) {
+        r->program->warn(r->program->context, line);
+    }
+}
 
-static void warn_unknown(const reader *r, const char *object, const char *name, const key *keys,
-                         size_t count)
+static void warn_unknown(const zt_ds_reader *r, const char *object, const char *name,
+                         const key *keys, size_t count)
 {
     enum { NAMES = 96 };
     const char *names[NAMES];
@@ -381,29 +316,34 @@ static void warn_unknown(const reader *r, const char *object, const char *name, 
         names[i] = keys[i].name;
     }
     const char *near = zl_nearest(name, names, count < NAMES ? count : NAMES);
-    char line[256];
-    snprintf(line, sizeof line,
-             "%.60s%s%.60s is not a key of DeepSpeed that is known here%s%.60s%s", object,
-             object[0] != '\0' ? "." : "", name, near != NULL ? "; did you mean " : "",
-             near != NULL ? near : "", near != NULL ? "?" : "");
-    if (r->warn != NULL) {
-        r->warn(r->context, line);
-    }
+    zt_ds_warn(r, "%.60s%s%.60s is not a key of DeepSpeed that is known here%s%.60s%s", object,
+               object[0] != '\0' ? "." : "", name, near != NULL ? "; did you mean " : "",
+               near != NULL ? near : "", near != NULL ? "?" : "");
 }
 
-static zl_status read_key(const reader *r, zl_json value, const key *k, zl_err *err)
+static zl_status read_outside(const zt_ds_reader *r, zl_json value, uint64_t neutral, zl_err *err)
 {
-    char *const field = (char *)r->ds + k->field;
+    if (zt_ds_is_auto(value)) {
+        return zt_ds_auto(r, value, NULL, err);
+    }
+    return zt_ds_is_off(value, neutral)
+               ? ZL_OK
+               : zl_fail(err, ZL_E_UNMODELLED, "%s is not modelled; switch it off", value.path);
+}
+
+static zl_status read_key(const zt_ds_reader *r, zl_json value, const key *k, zl_err *err)
+{
+    void *const field = (char *)r->ds + k->field;
+    const bool automatic = zt_ds_is_auto(value);
     switch (k->kind) {
     case KEY_FLAG:
-        return read_flag(value, (bool *)field, err);
+        return automatic ? zt_ds_auto(r, value, NULL, err) : zt_ds_flag(r, value, field, err);
     case KEY_COUNT:
-        return read_count(value, (uint64_t *)(void *)field, err);
+        return automatic ? zt_ds_auto(r, value, field, err) : zt_ds_count(r, value, field, err);
+    case KEY_WHOLE:
+        return automatic ? zt_ds_auto(r, value, field, err) : zt_ds_whole(value, field, err);
     case KEY_OUTSIDE:
-        ZL_TRY(refuse_auto(value, err));
-        return is_off(value, k->neutral)
-                   ? ZL_OK
-                   : zl_fail(err, ZL_E_UNMODELLED, "%s is not modelled; switch it off", value.path);
+        return read_outside(r, value, k->neutral, err);
     case KEY_NOTHING:
     case KEY_ELSEWHERE:
     case KEY_KIND_COUNT:
@@ -412,16 +352,15 @@ static zl_status read_key(const reader *r, zl_json value, const key *k, zl_err *
     return ZL_OK;
 }
 
-static zl_status read_object(const reader *r, zl_json object, const key *keys, size_t count,
+static zl_status read_object(const zt_ds_reader *r, zl_json object, const key *keys, size_t count,
                              zl_err *err)
 {
     if (object.node == NULL) {
         return ZL_OK;
     }
     if (!zl_json_is_object(object)) {
-        ZL_TRY(refuse_auto(object, err));
-        return zl_fail(err, ZL_E_INPUT, "%s must be an object",
-                       object.path[0] != '\0' ? object.path : "ds_config.json");
+        ZL_TRY(zt_ds_refuse_auto(object, err));
+        return zl_json_only(object, NULL, 0, err); /* names it and what it is */
     }
     for (size_t i = 0; i < zl_json_size(object); i++) {
         const char *name = zl_json_key(object, i);
@@ -441,12 +380,14 @@ static zl_status read_object(const reader *r, zl_json object, const key *keys, s
 
 /* ---- what needs more than a table ---- */
 
-static zl_status read_device(zl_json object, zl_offload *out, zl_err *err)
+static zl_status read_device(const zt_ds_reader *r, zl_json object, zl_offload *out, zl_err *err)
 {
     const zl_json value = zl_json_get(object, "device");
     const char *name = "none";
+    if (zt_ds_is_auto(value)) {
+        return zt_ds_auto(r, value, NULL, err);
+    }
     if (value.node != NULL) {
-        ZL_TRY(refuse_auto(value, err));
         ZL_TRY(zl_json_string(value, &name, err));
     }
     if (strcmp(name, "none") == 0) {
@@ -462,30 +403,65 @@ static zl_status read_device(zl_json object, zl_offload *out, zl_err *err)
     return ZL_OK;
 }
 
-/* cpu_offload and its like: the older names of offload_optimizer and offload_param. */
-static zl_status read_old_offload(zl_json zero, const char *name, zl_offload *out, zl_err *err)
+static zl_status read_stage(const zt_ds_reader *r, zl_json zero, zl_err *err)
 {
-    const zl_json value = zl_json_get(zero, name);
-    bool set = false;
-    if (value.node != NULL) {
-        ZL_TRY(read_flag(value, &set, err));
+    const zl_json value = zl_json_get(zero, "stage");
+    double stage = 0.0;
+    if (value.node == NULL) {
+        return ZL_OK;
     }
-    if (set) {
-        *out = ZL_OFFLOAD_CPU;
+    ZL_TRY(zt_ds_real(r, value, &stage, err));
+    for (uint64_t i = 0; i <= 3; i++) {
+        if (stage == (double)i) {
+            r->ds->stage = i;
+            return ZL_OK;
+        }
+    }
+    return zl_fail(err, ZL_E_INPUT, "%s must be 0..3, got %.15g", value.path, stage);
+}
+
+/* Stages 1 and 2 know one offload, that of the optimizer, and keep it in host memory: only stage 3
+ * has a swapper. Without ZeRO nobody reads either. */
+static zl_status fit_offload_to_stage(const zt_ds_reader *r, zl_json zero, zl_err *err)
+{
+    zl_ds_config *const ds = r->ds;
+    if (ds->stage == 3) {
+        return ZL_OK;
+    }
+    if (ds->offload_param != ZL_OFFLOAD_NONE) {
+        zt_ds_warn(r, "%s.offload_param needs stage 3; at stage %" PRIu64 " DeepSpeed ignores it",
+                   zero.path, ds->stage);
+        ds->offload_param = ZL_OFFLOAD_NONE;
+    }
+    if (ds->stage == 0) {
+        ds->offload_optimizer = ZL_OFFLOAD_NONE;
+    }
+    if (ds->offload_optimizer == ZL_OFFLOAD_NVME) {
+        if (ds->version > ZT_DS_CHECKED && ds->version < ZT_DS_SWAP_OR_HOST) {
+            return zl_fail(err, ZL_E_INPUT,
+                           "%s.offload_optimizer.device nvme needs stage 3 in DeepSpeed 0.7.1 to "
+                           "0.10.0, got stage %" PRIu64 "; write cpu",
+                           zero.path, ds->stage);
+        }
+        ds->offload_optimizer = ZL_OFFLOAD_CPU;
+        zt_ds_note(ds, "zero_optimization.offload_optimizer.device", "cpu",
+                   "nvme at stage %" PRIu64 " is host memory, only stage 3 swaps", ds->stage);
     }
     return ZL_OK;
 }
 
-static zl_status read_zero(const reader *r, zl_json file, zl_err *err)
+static zl_status read_zero(const zt_ds_reader *r, zl_json file, zl_err *err)
 {
     const zl_json zero = zl_json_get(file, "zero_optimization");
     const zl_json overlap = zl_json_get(zero, "overlap_comm");
-    ZL_TRY(read_object(r, zero, KEYS(zero_keys), err));
-    if (r->ds->stage > 3) {
-        return zl_fail(err, ZL_E_INPUT, "%s.stage must be 0..3, got %" PRIu64, zero.path,
-                       r->ds->stage);
+    if (zl_json_is_bool(zero)) {
+        ZL_TRY(zt_ds_read_boolean(r, file, err));
+    } else {
+        ZL_TRY(read_stage(r, zero, err)); /* other keys depend on it */
+        ZL_TRY(read_object(r, zero, KEYS(zero_keys), err));
+        ZL_TRY(zt_ds_check_names(r, zero, err));
     }
-    if (overlap.node == NULL) {
+    if (overlap.node == NULL || zt_ds_is_auto(overlap)) {
         r->ds->overlap_comm = r->ds->stage == 3;
     }
     if (r->ds->version < 12004) {
@@ -495,19 +471,21 @@ static zl_status read_zero(const reader *r, zl_json file, zl_err *err)
     const zl_json param = zl_json_get(zero, "offload_param");
     ZL_TRY(read_object(r, optimizer, KEYS(offload_optimizer_keys), err));
     ZL_TRY(read_object(r, param, KEYS(offload_param_keys), err));
-    ZL_TRY(read_device(optimizer, &r->ds->offload_optimizer, err));
-    ZL_TRY(read_device(param, &r->ds->offload_param, err));
-    ZL_TRY(read_old_offload(zero, "cpu_offload", &r->ds->offload_optimizer, err));
-    ZL_TRY(read_old_offload(zero, "cpu_offload_param", &r->ds->offload_param, err));
-    ZL_TRY(read_old_offload(zero, "cpu_offload_params", &r->ds->offload_param, err));
-    if (r->ds->offload_param != ZL_OFFLOAD_NONE && r->ds->stage != 3) {
-        return zl_fail(err, ZL_E_INPUT, "%s.offload_param needs stage 3, got stage %" PRIu64,
-                       zero.path, r->ds->stage);
+    ZL_TRY(read_device(r, optimizer, &r->ds->offload_optimizer, err));
+    ZL_TRY(read_device(r, param, &r->ds->offload_param, err));
+    ZL_TRY(zt_ds_read_old_offload(r, zero, err));
+    return fit_offload_to_stage(r, zero, err);
+}
+
+/* DeepSpeedConfig takes train_batch_size apart, or makes it. */
+static zl_status read_batch(const zt_ds_reader *r, zl_json file, zl_err *err)
+{
+    const zl_json total = zl_json_get(file, "train_batch_size");
+    r->ds->accumulation_set = zl_json_get(file, "gradient_accumulation_steps").node != NULL;
+    if (zt_ds_is_auto(total)) {
+        return zt_ds_auto_total(r, err);
     }
-    if (r->ds->offload_optimizer != ZL_OFFLOAD_NONE && r->ds->stage == 0) {
-        r->ds->offload_optimizer = ZL_OFFLOAD_NONE; /* nobody reads it without ZeRO */
-    }
-    return ZL_OK;
+    return total.node == NULL ? ZL_OK : zt_ds_whole(total, &r->ds->train_batch, err);
 }
 
 static zl_status read_dtype(zl_json value, const char **out, zl_err *err)
@@ -518,7 +496,7 @@ static zl_status read_dtype(zl_json value, const char **out, zl_err *err)
         {"bf16", "bfloat16", "bfp16", "torch.bfloat16"},
     };
     const char *name = NULL;
-    ZL_TRY(refuse_auto(value, err));
+    ZL_TRY(zt_ds_refuse_auto(value, err));
     ZL_TRY(zl_json_string(value, &name, err));
     for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
         for (size_t k = 0; k < sizeof spellings[0] / sizeof spellings[0][0]; k++) {
@@ -536,7 +514,22 @@ static const char *model_dtype(const zl_ds_config *ds)
     return ds->fp16 ? "fp16" : ds->bf16 ? "bf16" : "fp32";
 }
 
-static zl_status read_precision(const reader *r, zl_json file, zl_err *err)
+static zl_status read_enabled(const zt_ds_reader *r, zl_json fp16, zl_json bf16, zl_err *err)
+{
+    const zl_json fp16_enabled = zl_json_get(fp16, "enabled");
+    const zl_json bf16_enabled = zl_json_get(bf16, "enabled");
+    const bool fp16_auto = zt_ds_is_auto(fp16_enabled);
+    const bool bf16_auto = zt_ds_is_auto(bf16_enabled);
+    if (fp16_enabled.node != NULL && !fp16_auto) {
+        ZL_TRY(zt_ds_flag(r, fp16_enabled, &r->ds->fp16, err));
+    }
+    if (bf16_enabled.node != NULL && !bf16_auto) {
+        ZL_TRY(zt_ds_flag(r, bf16_enabled, &r->ds->bf16, err));
+    }
+    return fp16_auto || bf16_auto ? zt_ds_auto_precision(r, fp16_auto, bf16_auto, err) : ZL_OK;
+}
+
+static zl_status read_precision(const zt_ds_reader *r, zl_json file, zl_err *err)
 {
     zl_ds_config *const ds = r->ds;
     const zl_json fp16 = zl_json_get(file, "fp16");
@@ -544,39 +537,49 @@ static zl_status read_precision(const reader *r, zl_json file, zl_err *err)
     const zl_json bf16 = newer.node != NULL ? newer : zl_json_get(file, "bfloat16");
     ZL_TRY(read_object(r, fp16, KEYS(fp16_keys), err));
     ZL_TRY(read_object(r, bf16, KEYS(bf16_keys), err));
+    ZL_TRY(read_enabled(r, fp16, bf16, err));
     if (ds->fp16 && ds->bf16) {
         return zl_fail(err, ZL_E_INPUT, "fp16 and bf16 are both enabled; keep one of them");
     }
     const zl_json power = zl_json_get(fp16, "initial_scale_power");
-    if (power.node != NULL && ds->fp16) {
+    if (power.node != NULL && ds->fp16 && !zt_ds_is_auto(power)) {
         uint64_t count = 0;
-        ZL_TRY(read_count(power, &count, err));
+        ZL_TRY(zt_ds_count(r, power, &count, err));
         ds->initial_scale_power = (uint32_t)zl_min(count, UINT32_MAX);
     }
     const zl_json check = zl_json_get(bf16, "check_grad_overflow");
+    const bool said = check.node != NULL && !zt_ds_is_auto(check);
     bool given = false;
-    if (check.node != NULL) {
-        ZL_TRY(read_flag(check, &given, err));
+    if (said) {
+        ZL_TRY(zt_ds_flag(r, check, &given, err));
     }
-    ds->check_grad_overflow = checks_overflow(ds, check.node != NULL ? &given : NULL);
+    ds->check_grad_overflow = checks_overflow(ds, said ? &given : NULL);
     return ZL_OK;
 }
 
 /* "auto" is the Trainer's max_grad_norm, 1 unless it is told otherwise. */
-static zl_status read_clipping(const reader *r, zl_json file, zl_err *err)
+static zl_status read_clipping(const zt_ds_reader *r, zl_json file, zl_err *err)
 {
     const zl_json value = zl_json_get(file, "gradient_clipping");
-    if (value.node != NULL) {
-        double most = 1.0;
-        if (!is_auto(value)) {
-            ZL_TRY(read_real(value, &most, err));
-        }
-        r->ds->clips = most > 0.0;
+    double most = r->program->clip_given ? r->program->clip : 1.0;
+    if (value.node == NULL) {
+        return ZL_OK;
     }
+    if (zt_ds_is_auto(value)) {
+        char text[24];
+        snprintf(text, sizeof text, "%.6g", most);
+        zt_ds_note(r->ds, value.path, text, "%s",
+                   r->program->clip_given ? "--clip"
+                                          : "the default of Trainer and accelerate; --clip "
+                                            "changes it");
+    } else {
+        ZL_TRY(zt_ds_real(r, value, &most, err));
+    }
+    r->ds->clips = most > 0.0;
     return ZL_OK;
 }
 
-static zl_status read_data_types(const reader *r, zl_json file, zl_err *err)
+static zl_status read_data_types(const zt_ds_reader *r, zl_json file, zl_err *err)
 {
     static const key keys[] = {{"grad_accum_dtype", KEY_ELSEWHERE, 0, 0},
                                {"param_dtype", KEY_NOTHING, 0, 0},
@@ -609,18 +612,18 @@ static zl_status read_data_types(const reader *r, zl_json file, zl_err *err)
     return ZL_OK;
 }
 
-static zl_status read_adam(const reader *r, zl_json params, zl_err *err)
+static zl_status read_adam(const zt_ds_reader *r, zl_json params, zl_err *err)
 {
     static const char *const choices[] = {"fused", "foreach", "amsgrad"};
     const zl_json torch_adam = zl_json_get(params, "torch_adam");
     bool torch = false;
     if (torch_adam.node != NULL) {
-        ZL_TRY(read_flag(torch_adam, &torch, err));
+        ZL_TRY(zt_ds_flag(r, torch_adam, &torch, err));
     }
     r->ds->optimizer = torch ? ZL_DS_TORCH_ADAM : ZL_DS_ADAM;
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         const zl_json value = zl_json_get(params, choices[i]);
-        if (!is_off(value, 0)) {
+        if (!zt_ds_is_off(value, 0)) {
             return zl_fail(err, ZL_E_UNMODELLED, "%s is not modelled", value.path);
         }
     }
@@ -637,7 +640,7 @@ static void lower(const char *text, char *out, size_t size)
     out[i] = '\0';
 }
 
-static zl_status read_optimizer(const reader *r, zl_json file, zl_err *err)
+static zl_status read_optimizer(const zt_ds_reader *r, zl_json file, zl_err *err)
 {
     const zl_json object = zl_json_get(file, "optimizer");
     if (object.node == NULL) {
@@ -646,7 +649,7 @@ static zl_status read_optimizer(const reader *r, zl_json file, zl_err *err)
     const zl_json type = zl_json_get(object, "type");
     const zl_json params = zl_json_get(object, "params");
     const char *name = NULL;
-    ZL_TRY(refuse_auto(type, err));
+    ZL_TRY(zt_ds_refuse_auto(type, err));
     ZL_TRY(zl_json_string(type, &name, err));
     char lowered[32];
     lower(name, lowered, sizeof lowered);
@@ -659,27 +662,32 @@ static zl_status read_optimizer(const reader *r, zl_json file, zl_err *err)
     }
     if (strcmp(lowered, "sgd") == 0) {
         r->ds->optimizer = ZL_DS_SGD;
-        r->ds->momentum = !is_off(zl_json_get(params, "momentum"), 0);
+        r->ds->momentum = !zt_ds_is_off(zl_json_get(params, "momentum"), 0);
         return ZL_OK;
     }
     return zl_fail(err, ZL_E_UNMODELLED,
                    "optimizer '%.40s' is not modelled; modelled: Adam, AdamW, Lamb, SGD", name);
 }
 
-zl_status zl_ds_config_read(zl_json file, uint32_t version, zl_ds_config *out, zl_warn *warn,
-                            void *context, zl_err *err)
+zl_status zl_ds_config_read_in(zl_json file, const zl_ds_program *program, zl_ds_config *out,
+                               zl_err *err)
 {
-    zl_ds_config ds = zl_ds_config_default(version);
-    const reader r = {.ds = &ds, .warn = warn, .context = context};
+    zl_ds_config ds = zl_ds_config_default(program->version);
+    const zt_ds_reader r = {.ds = &ds, .program = program};
     ZL_TRY(read_object(&r, file, KEYS(top_keys), err));
+    ZL_TRY(read_batch(&r, file, err));
     ZL_TRY(read_zero(&r, file, err));
     ZL_TRY(read_precision(&r, file, err));
     ZL_TRY(read_data_types(&r, file, err));
     ZL_TRY(read_optimizer(&r, file, err));
     ZL_TRY(read_clipping(&r, file, err));
-    if (ds.accumulation == 0) {
-        return zl_fail(err, ZL_E_INPUT, "gradient_accumulation_steps must be at least 1, got 0");
-    }
     *out = ds;
     return ZL_OK;
+}
+
+zl_status zl_ds_config_read(zl_json file, uint32_t version, zl_ds_config *out, zl_warn *warn,
+                            void *context, zl_err *err)
+{
+    const zl_ds_program alone = {.version = version, .warn = warn, .context = context};
+    return zl_ds_config_read_in(file, &alone, out, err);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "torch/engine.h"
-#include "torch/ops.h"
+#include "torch/modules.h"
 #include "torch/outside.h"
 #include "zeroledger/bytes.h"
 
@@ -152,7 +152,27 @@ static void tell(const zt_process *p, zt_happened happened)
 {
     happened.stats = zt_allocator_stats(p->allocator);
     happened.requested = happened.stats->requested.current;
+    if (happened.block != ZT_NO_BLOCK) {
+        happened.address = zt_block_address(p->allocator, happened.block);
+        happened.size = zt_block_size(p->allocator, happened.block);
+    }
     p->engine->listener(p->engine->listener_context, &happened);
+}
+
+bool zt_hear_driver(void *context, zt_segment_event *event)
+{
+    tell(context, (zt_happened){.what = ZT_SEGMENTS,
+                                .bytes = event->size,
+                                .address = event->address,
+                                .segment = event->action,
+                                .small = event->small,
+                                .stream = event->stream});
+    return true;
+}
+
+void zt_hear_freed(void *context, zt_block block)
+{
+    tell(context, (zt_happened){.what = ZT_COMPLETES, .block = block});
 }
 
 /* torch.OutOfMemoryError */
@@ -473,7 +493,9 @@ enum {
 
 static void workspace_new(zt_process *p, uint64_t bytes)
 {
+    const bool was = zt_weightless(p, zt_given_workspaces(p));
     zt_name(p, zt_new(p, bytes), "workspaces of cuBLAS");
+    zt_weightless(p, was);
 }
 
 void zt_gemm(zt_process *p, bool bias_epilogue)

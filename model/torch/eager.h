@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "torch/caching_allocator.h"
+#include "torch/tensor_list.h"
 #include "zeroledger/torch.h"
 
 typedef struct zt_process zt_process;
@@ -65,7 +66,8 @@ void zt_name(zt_process *p, zt_storage s, const char *name);
 /* The same of new storages that get no name of their own; returns what it was. */
 const char *zt_set_name(zt_process *p, const char *name);
 /* New storages take no memory while this is on, but for the gradients of parameters: the
- * activations of a run are given, not modelled. Returns what it was. */
+ * activations of a run are given, not modelled. Off in everything that a framework does: its hooks,
+ * custom functions and callbacks. Returns what it was. */
 bool zt_weightless(zt_process *p, bool on);
 /* A temporary: allocated and freed at once. */
 void zt_touch(zt_process *p, uint64_t bytes);
@@ -307,6 +309,7 @@ struct zt_process {
     void *user; /* the framework's */
     bool linear_for_zero3;
 
+    zl_tensor_list tensors; /* of a model that is known by them only */
     zt_module *root;
     zt_module **modules; /* named_modules(): a module before its children */
     uint32_t module_count;
@@ -320,6 +323,7 @@ struct zt_process {
     uint32_t created_count;
     uint64_t elements, trainable;
 
+    zt_storage *given;       /* (layers + 1), parts of the activations that are given */
     zt_optimizer *optimizer; /* of zt_train_step; a framework may keep its own elsewhere */
     zt_tensor loss_value;    /* loss.detach() that the training loop keeps */
     const struct zt_architecture *architecture; /* modules.h */

@@ -107,6 +107,10 @@ struct zt_engine {
 void zt_engine_init(struct zt_engine *e);
 void zt_engine_clear(struct zt_engine *e);
 
+/* The allocator's own events, to the listener; context is the process. */
+bool zt_hear_driver(void *context, zt_segment_event *event);
+void zt_hear_freed(void *context, zt_block block);
+
 zt_node *zt_node_at(const zt_process *p, uint32_t id);
 /* Drops the graph; leaves stay. */
 void zt_tape_clear(zt_process *p);

@@ -106,6 +106,9 @@ static void mark(account *a, const zt_happened *happened)
 static void hear(void *context, const zt_happened *happened)
 {
     account *a = context;
+    if (happened->what == ZT_COMPLETES || happened->what == ZT_SEGMENTS) {
+        return; /* what frees and allocations say already */
+    }
     if (happened->what == ZT_NAMES) {
         uint8_t *name = name_at(a, happened->block);
         a->live[*name].bytes = zl_sub(a->live[*name].bytes, happened->bytes);

@@ -1,164 +1,17 @@
-/* A Hugging Face config.json as a zl_hf_config. The keys and what transformers 5.17 takes where one
- * is absent are those of configuration_bert.py, _gpt2.py, _llama.py and _mixtral.py. */
+/* A Hugging Face config.json as a zl_hf_config. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/run_fields.h"
+#include "base/text_internal.h"
+#include "torch/hf_dialects.h"
+#include "torch/hf_quantization.h"
+#include "torch/hf_shapes.h"
 #include "zeroledger/bytes.h"
 #include "zeroledger/json.h"
+#include "zeroledger/text.h"
 #include "zeroledger/torch.h"
-
-enum { ALIASES = 2, KEYS = 4, COUNTS = 11, ACTIVATIONS = 4 };
-
-/* Where a value goes in zl_hf_config. */
-typedef struct count_key {
-    const char *key;   /* NULL ends a list */
-    const char *alias; /* a second name that the library accepts, or NULL */
-    size_t offset;
-    uint64_t absent; /* 0: it follows from other keys */
-} count_key;
-
-typedef struct dropout_key {
-    const char *key; /* NULL ends a list */
-    size_t offset;
-    double absent;
-} dropout_key;
-
-typedef struct class_name {
-    const char *name; /* NULL ends a list */
-    zl_hf_arch arch;
-} class_name;
-
-typedef struct dialect {
-    const char *type;
-    class_name classes[KEYS]; /* the first is taken where "architectures" is absent */
-    count_key counts[COUNTS];
-    dropout_key dropouts[KEYS];
-    const char *activation_key;
-    const char *activation; /* where the key is absent */
-    const char *activations[ACTIVATIONS];
-    bool tied;
-    bool relative;   /* another class with Llama's operations */
-    bool query_bias; /* q, k and v have a bias, the output has none */
-    uint64_t window; /* sliding_window where the key is absent; 0: there is no such key */
-    const char *must_be_false[KEYS]; /* or 0, or absent: anything else is not modelled */
-} dialect;
-
-#define AT(field) offsetof(zl_hf_config, field)
-
-static const dialect dialects[] = {
-    {
-        .type = "bert",
-        .classes = {{"BertForMaskedLM", ZL_HF_BERT_MLM},
-                    {"BertForPreTraining", ZL_HF_BERT_PRETRAINING},
-                    {"BertForPreTrainingPreLN", ZL_HF_BERT_PRELN}},
-        .counts = {{"vocab_size", NULL, AT(vocab), 30522},
-                   {"hidden_size", NULL, AT(hidden), 768},
-                   {"num_hidden_layers", NULL, AT(layers), 12},
-                   {"num_attention_heads", NULL, AT(heads), 12},
-                   {"intermediate_size", NULL, AT(ffn), 3072},
-                   {"max_position_embeddings", NULL, AT(positions), 512},
-                   {"type_vocab_size", NULL, AT(types), 2}},
-        .dropouts = {{"hidden_dropout_prob", AT(hidden_dropout), 0.1},
-                     {"hidden_dropout_prob", AT(embedding_dropout), 0.1},
-                     {"attention_probs_dropout_prob", AT(attention_dropout), 0.1}},
-        .activation_key = "hidden_act",
-        .activation = "gelu",
-        .activations = {"gelu", "gelu_pytorch_tanh", "gelu_new"},
-        .tied = true,
-        .must_be_false = {"is_decoder", "add_cross_attention", "chunk_size_feed_forward"},
-    },
-    {
-        .type = "gpt2",
-        .classes = {{"GPT2LMHeadModel", ZL_HF_GPT2}},
-        .counts = {{"vocab_size", NULL, AT(vocab), 50257},
-                   {"n_embd", "hidden_size", AT(hidden), 768},
-                   {"n_layer", "num_hidden_layers", AT(layers), 12},
-                   {"n_head", "num_attention_heads", AT(heads), 12},
-                   {"n_inner", NULL, AT(ffn), 0},
-                   {"n_positions", "max_position_embeddings", AT(positions), 1024}},
-        .dropouts = {{"resid_pdrop", AT(hidden_dropout), 0.1},
-                     {"embd_pdrop", AT(embedding_dropout), 0.1},
-                     {"attn_pdrop", AT(attention_dropout), 0.1}},
-        .activation_key = "activation_function",
-        .activation = "gelu_new",
-        .activations = {"gelu_new", "gelu", "gelu_pytorch_tanh"},
-        .tied = true,
-        .must_be_false = {"add_cross_attention", "scale_attn_by_inverse_layer_idx",
-                          "reorder_and_upcast_attn"},
-    },
-    {
-        .type = "llama",
-        .classes = {{"LlamaForCausalLM", ZL_HF_LLAMA}},
-        .counts = {{"vocab_size", NULL, AT(vocab), 32000},
-                   {"hidden_size", NULL, AT(hidden), 4096},
-                   {"num_hidden_layers", NULL, AT(layers), 32},
-                   {"num_attention_heads", NULL, AT(heads), 32},
-                   {"num_key_value_heads", NULL, AT(kv_heads), 0},
-                   {"head_dim", NULL, AT(head_dim), 0},
-                   {"intermediate_size", NULL, AT(ffn), 11008},
-                   {"max_position_embeddings", NULL, AT(positions), 2048}},
-        .dropouts = {{"attention_dropout", AT(attention_dropout), 0}},
-        .activation_key = "hidden_act",
-        .activation = "silu",
-        .activations = {"silu"},
-    },
-    {
-        .type = "mistral",
-        .classes = {{"MistralForCausalLM", ZL_HF_LLAMA}},
-        .counts = {{"vocab_size", NULL, AT(vocab), 32000},
-                   {"hidden_size", NULL, AT(hidden), 4096},
-                   {"num_hidden_layers", NULL, AT(layers), 32},
-                   {"num_attention_heads", NULL, AT(heads), 32},
-                   {"num_key_value_heads", NULL, AT(kv_heads), 8},
-                   {"head_dim", NULL, AT(head_dim), 0},
-                   {"intermediate_size", NULL, AT(ffn), 14336},
-                   {"max_position_embeddings", NULL, AT(positions), 131072}},
-        .dropouts = {{"attention_dropout", AT(attention_dropout), 0}},
-        .activation_key = "hidden_act",
-        .activation = "silu",
-        .activations = {"silu"},
-        .relative = true,
-        .window = 4096,
-    },
-    {
-        .type = "qwen2",
-        .classes = {{"Qwen2ForCausalLM", ZL_HF_LLAMA}},
-        .counts = {{"vocab_size", NULL, AT(vocab), 151936},
-                   {"hidden_size", NULL, AT(hidden), 4096},
-                   {"num_hidden_layers", NULL, AT(layers), 32},
-                   {"num_attention_heads", NULL, AT(heads), 32},
-                   {"num_key_value_heads", NULL, AT(kv_heads), 32},
-                   {"head_dim", NULL, AT(head_dim), 0},
-                   {"intermediate_size", NULL, AT(ffn), 22016},
-                   {"max_position_embeddings", NULL, AT(positions), 32768}},
-        .dropouts = {{"attention_dropout", AT(attention_dropout), 0}},
-        .activation_key = "hidden_act",
-        .activation = "silu",
-        .activations = {"silu"},
-        .must_be_false = {"use_sliding_window"},
-        .relative = true,
-        .query_bias = true,
-    },
-    {
-        .type = "mixtral",
-        .classes = {{"MixtralForCausalLM", ZL_HF_MIXTRAL}},
-        .counts = {{"vocab_size", NULL, AT(vocab), 32000},
-                   {"hidden_size", NULL, AT(hidden), 4096},
-                   {"num_hidden_layers", NULL, AT(layers), 32},
-                   {"num_attention_heads", NULL, AT(heads), 32},
-                   {"num_key_value_heads", NULL, AT(kv_heads), 8},
-                   {"head_dim", NULL, AT(head_dim), 0},
-                   {"intermediate_size", NULL, AT(ffn), 14336},
-                   {"max_position_embeddings", NULL, AT(positions), 131072},
-                   {"num_local_experts", NULL, AT(experts), 8},
-                   {"num_experts_per_tok", NULL, AT(experts_per_token), 2}},
-        .dropouts = {{"attention_dropout", AT(attention_dropout), 0}},
-        .activation_key = "hidden_act",
-        .activation = "silu",
-        .activations = {"silu"},
-        .must_be_false = {"sliding_window", "router_jitter_noise", "output_router_logits"},
-    },
-};
 
 static const struct {
     const char *name;
@@ -170,36 +23,129 @@ static const struct {
     {"silu", ZL_HF_SILU},
 };
 
-static uint64_t *count_of(zl_hf_config *config, const count_key *key)
+static uint64_t *count_of(zl_hf_config *config, const zt_count_key *key)
 {
     return (uint64_t *)(void *)((char *)config + key->offset);
 }
 
-static zl_status find_dialect(zl_json config, const dialect **out, zl_err *err)
+/* ---- which model ---- */
+
+static const zt_dialect *dialect_of(const char *type)
+{
+    const zt_dialect *d = zt_dialects;
+    while (d->type != NULL && strcmp(d->type, type) != 0) {
+        d++;
+    }
+    return d->type != NULL ? d : NULL;
+}
+
+bool zl_hf_operations_modelled(const zl_hf_config *model)
+{
+    return model->arch < ZL_HF_MODELLED_COUNT && model->arch != ZL_HF_BERT_PRELN;
+}
+
+bool zl_hf_type_at(size_t index, zl_hf_type *out)
+{
+    for (const zt_dialect *d = zt_dialects; d->type != NULL; d++) {
+        if (index-- == 0) {
+            *out = (zl_hf_type){.name = d->type,
+                                .architecture = d->classes[0].name,
+                                .operations = d->activation_key != NULL};
+            return true;
+        }
+    }
+    return false;
+}
+
+enum { TYPES_MAX = 64 };
+
+static zl_status unknown_type(const char *type, zl_err *err)
+{
+    const char *names[TYPES_MAX];
+    char list[320];
+    size_t count = 0;
+    for (const zt_dialect *d = zt_dialects; d->type != NULL && count < TYPES_MAX; d++) {
+        names[count++] = d->type;
+    }
+    const char *near = zl_nearest(type, names, count);
+    zl_join(names, count, list, sizeof list);
+    return zl_fail(
+        err, ZL_E_UNMODELLED,
+        "model_type '%.60s' is not modelled%s%s; modelled: %s; a model.safetensors of it "
+        "has its shapes",
+        type, near != NULL ? ", the nearest is " : "", near != NULL ? near : "", list);
+}
+
+/* "vision_config (clip_vision_model)" */
+static void add_part(char *text, size_t size, const char *key, zl_json part)
+{
+    const size_t used = strlen(text);
+    const char *type = "";
+    const bool named = zl_json_is_string(zl_json_get(part, "model_type")) &&
+                       zl_json_string(zl_json_get(part, "model_type"), &type, NULL) == ZL_OK;
+    snprintf(text + used, size - used, "%s%.40s%s%.40s%s", used > 0 ? ", " : "", key,
+             named ? " (" : "", type, named ? ")" : "");
+}
+
+static bool is_part(const char *key, zl_json value)
+{
+    static const char end[] = "_config";
+    const size_t length = strlen(key);
+    return zl_json_is_object(value) && length > strlen(end) &&
+           strcmp(key + length - strlen(end), end) == 0 && strcmp(key, "quantization_config") != 0;
+}
+
+/* Models of text and something else have a configuration for each. */
+static zl_status refuse_parts(zl_json config, const char *type, zl_err *err)
+{
+    const zl_json text = zl_json_get(config, "text_config");
+    const char *text_type = "";
+    const char *key = NULL;
+    zl_json value = config;
+    char others[160] = "";
+    if (!zl_json_is_object(text)) {
+        return ZL_OK;
+    }
+    if (zl_json_is_string(zl_json_get(text, "model_type"))) {
+        ZL_TRY(zl_json_string(zl_json_get(text, "model_type"), &text_type, err));
+    }
+    for (size_t i = 0; zl_json_each_member(config, &i, &key, &value);) {
+        if (is_part(key, value) && strcmp(key, "text_config") != 0) {
+            add_part(others, sizeof others, key, value);
+        }
+    }
+    const zt_dialect *d = dialect_of(text_type);
+    const char *far = d == NULL                   ? "nothing"
+                      : d->activation_key != NULL ? "everything"
+                                                  : "the tensors";
+    return zl_fail(err, ZL_E_UNMODELLED,
+                   "%.40s is more than text: %s is not modelled, of text_config (%.40s) %s is; to "
+                   "ask for that, save what is in text_config as a config.json of its own",
+                   type, others[0] != '\0' ? others : "the rest",
+                   text_type[0] != '\0' ? text_type : "without a model_type", far);
+}
+
+static zl_status find_dialect(zl_json config, const zt_dialect **out, zl_err *err)
 {
     const char *type = NULL;
     ZL_TRY(zl_json_string(zl_json_get(config, "model_type"), &type, err));
-    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
-        if (strcmp(dialects[i].type, type) == 0) {
-            *out = &dialects[i];
-            return ZL_OK;
-        }
+    ZL_TRY(refuse_parts(config, type, err));
+    const zt_dialect *d = dialect_of(type);
+    if (d == NULL) {
+        return unknown_type(type, err);
     }
-    return zl_fail(
-        err, ZL_E_UNMODELLED,
-        "model_type '%.60s' is not modelled; modelled: bert, gpt2, llama, mistral, mixtral, "
-        "qwen2",
-        type);
+    *out = d;
+    return ZL_OK;
 }
 
-static zl_status get_class(zl_json config, const dialect *d, zl_hf_arch *out, zl_err *err)
+static zl_status get_class(zl_json config, const zt_dialect *d, zl_hf_arch *out, zl_err *err)
 {
     const zl_json list = zl_json_get(config, "architectures");
     const char *name = d->classes[0].name;
     if (zl_json_size(list) > 0) {
         ZL_TRY(zl_json_string(zl_json_item(list, 0), &name, err));
     }
-    for (const class_name *c = d->classes; c->name != NULL; c++) {
+    for (const zt_class_name *c = d->classes; c->name != NULL; c++) {
         if (strcmp(c->name, name) == 0) {
             *out = c->arch;
             return ZL_OK;
@@ -210,7 +156,9 @@ static zl_status get_class(zl_json config, const dialect *d, zl_hf_arch *out, zl
                    d->classes[0].name);
 }
 
-static zl_status get_count(zl_json config, const count_key *key, zl_hf_config *out, zl_err *err)
+/* ---- keys ---- */
+
+static zl_status get_count(zl_json config, const zt_count_key *key, zl_hf_config *out, zl_err *err)
 {
     zl_json value = zl_json_get(config, key->key);
     if (value.node == NULL && key->alias != NULL) {
@@ -219,7 +167,7 @@ static zl_status get_count(zl_json config, const count_key *key, zl_hf_config *o
     uint64_t count = key->absent;
     if (value.node != NULL) {
         ZL_TRY(zl_json_u64(value, &count, err));
-        if (count == 0) {
+        if (count == 0 && key->absent != 0) {
             return zl_fail(err, ZL_E_INPUT, "%s must be at least 1, got 0", value.path);
         }
     }
@@ -227,9 +175,10 @@ static zl_status get_count(zl_json config, const count_key *key, zl_hf_config *o
     return ZL_OK;
 }
 
-static zl_status get_counts(zl_json config, const dialect *d, zl_hf_config *out, zl_err *err)
+static zl_status get_counts(zl_json config, const zt_dialect *d, zl_hf_config *out, zl_err *err)
 {
-    for (const count_key *key = d->counts; key < d->counts + COUNTS && key->key != NULL; key++) {
+    for (const zt_count_key *key = d->counts; key < d->counts + ZT_HF_COUNTS && key->key != NULL;
+         key++) {
         ZL_TRY(get_count(config, key, out, err));
     }
     if (out->ffn == 0) {
@@ -240,6 +189,9 @@ static zl_status get_counts(zl_json config, const dialect *d, zl_hf_config *out,
     }
     if (out->head_dim == 0) {
         out->head_dim = zl_exact_div(out->hidden, out->heads);
+    }
+    if (out->sparse_step == 0) {
+        out->sparse_step = 1;
     }
     if (zl_poisoned(out->head_dim)) {
         return zl_fail(err, ZL_E_INPUT,
@@ -262,10 +214,10 @@ static zl_status get_counts(zl_json config, const dialect *d, zl_hf_config *out,
     return ZL_OK;
 }
 
-static zl_status get_dropouts(zl_json config, const dialect *d, zl_hf_config *out, zl_err *err)
+static zl_status get_dropouts(zl_json config, const zt_dialect *d, zl_hf_config *out, zl_err *err)
 {
-    for (const dropout_key *key = d->dropouts; key < d->dropouts + KEYS && key->key != NULL;
-         key++) {
+    for (const zt_dropout_key *key = d->dropouts;
+         key < d->dropouts + ZT_HF_DROPOUTS && key->key != NULL; key++) {
         const zl_json value = zl_json_get(config, key->key);
         double probability = key->absent;
         if (value.node != NULL) {
@@ -279,15 +231,18 @@ static zl_status get_dropouts(zl_json config, const dialect *d, zl_hf_config *ou
     return ZL_OK;
 }
 
-static zl_status get_activation(zl_json config, const dialect *d, zl_hf_activation *out,
+static zl_status get_activation(zl_json config, const zt_dialect *d, zl_hf_activation *out,
                                 zl_err *err)
 {
     const zl_json value = zl_json_get(config, d->activation_key);
     const char *name = d->activation;
+    if (d->activation_key == NULL) {
+        return ZL_OK;
+    }
     if (value.node != NULL) {
         ZL_TRY(zl_json_string(value, &name, err));
     }
-    for (size_t i = 0; i < ACTIVATIONS && d->activations[i] != NULL; i++) {
+    for (size_t i = 0; i < ZT_HF_ACTIVATIONS && d->activations[i] != NULL; i++) {
         for (size_t a = 0; a < sizeof activations / sizeof activations[0]; a++) {
             if (strcmp(d->activations[i], name) == 0 && strcmp(activations[a].name, name) == 0) {
                 *out = activations[a].activation;
@@ -307,7 +262,7 @@ static zl_status get_flag(zl_json config, const char *key, bool *out, zl_err *er
 }
 
 /* sliding_window: null says that there is none. zl_json_get does not tell null from absent. */
-static zl_status get_window(zl_json config, const dialect *d, uint64_t *out, zl_err *err)
+static zl_status get_window(zl_json config, const zt_dialect *d, uint64_t *out, zl_err *err)
 {
     const zl_json value = zl_json_get(config, "sliding_window");
     bool named = false;
@@ -315,7 +270,7 @@ static zl_status get_window(zl_json config, const dialect *d, uint64_t *out, zl_
     for (size_t i = 0; d->window != 0 && (key = zl_json_key(config, i)) != NULL; i++) {
         named |= strcmp(key, "sliding_window") == 0;
     }
-    *out = named ? 0 : d->window;
+    *out = named || d->window == ZT_HF_NO_WINDOW ? 0 : d->window;
     return d->window != 0 && value.node != NULL ? zl_json_u64(value, out, err) : ZL_OK;
 }
 
@@ -336,10 +291,10 @@ static zl_status refuse(zl_json config, const char *key, zl_err *err)
                : ZL_OK;
 }
 
-static zl_status refuse_outside(zl_json config, const dialect *d, zl_err *err)
+static zl_status refuse_outside(zl_json config, const zt_dialect *d, zl_err *err)
 {
-    if (zl_json_get(config, "quantization_config").node != NULL) {
-        return zl_fail(err, ZL_E_UNMODELLED, "quantization_config is not modelled");
+    if (zl_json_size(zl_json_get(config, "mlp_only_layers")) > 0) {
+        return zl_fail(err, ZL_E_UNMODELLED, "mlp_only_layers are not modelled; an empty list is");
     }
     const zl_json positions = zl_json_get(config, "position_embedding_type");
     if (positions.node != NULL) {
@@ -350,35 +305,120 @@ static zl_status refuse_outside(zl_json config, const dialect *d, zl_err *err)
                            name);
         }
     }
-    for (size_t i = 0; i < KEYS && d->must_be_false[i] != NULL; i++) {
+    for (size_t i = 0; i < ZT_HF_REFUSED && d->must_be_false[i] != NULL; i++) {
         ZL_TRY(refuse(config, d->must_be_false[i], err));
     }
     return ZL_OK;
 }
 
+static zl_status get_flags(zl_json config, const zt_dialect *d, zl_hf_config *out, zl_err *err)
+{
+    for (const zt_flag_key *key = d->flags; key < d->flags + ZT_HF_FLAGS && key->key != NULL;
+         key++) {
+        bool *flag = (bool *)(void *)((char *)out + key->offset);
+        *flag = key->absent;
+        ZL_TRY(get_flag(config, key->key, flag, err));
+    }
+    return ZL_OK;
+}
+
+/* partial_rotary_factor, in rope_parameters since transformers 5. */
+static zl_status get_turning(zl_json config, const zt_dialect *d, zl_hf_config *out, zl_err *err)
+{
+    static const char usual[] = "partial_rotary_factor";
+    const zl_json in_rope = zl_json_get(zl_json_get(config, "rope_parameters"), usual);
+    double share = d->turning_absent;
+    if (d->turning == NULL) {
+        return ZL_OK;
+    }
+    zl_json value = in_rope.node != NULL ? in_rope : zl_json_get(config, usual);
+    value = value.node != NULL ? value : zl_json_get(config, d->turning);
+    if (value.node != NULL) {
+        ZL_TRY(zl_json_real(value, &share, err));
+    }
+    if (!(share > 0 && share <= 1)) {
+        return zl_fail(err, ZL_E_INPUT, "%s must be above 0 and at most 1", value.path);
+    }
+    out->rotary = (uint64_t)((double)out->head_dim * share); /* int() in Python */
+    return ZL_OK;
+}
+
+/* What several keys decide together. */
+static zl_status get_special(zl_json config, zl_hf_config *out, zl_err *err)
+{
+    if (out->arch == ZL_HF_OPT) {
+        bool removed = false;
+        ZL_TRY(get_flag(config, "_remove_final_layer_norm", &removed, err));
+        out->final_norm = out->final_norm && !removed;
+    }
+    if (out->arch == ZL_HF_FALCON) {
+        uint64_t norms = out->grouped_queries ? 2 : 1;
+        const zl_json value = zl_json_get(config, "num_ln_in_parallel_attn");
+        if (value.node != NULL) {
+            ZL_TRY(zl_json_u64(value, &norms, err));
+        }
+        out->two_norms = norms == 2;
+    }
+    return ZL_OK;
+}
+
+/* "dtype" since transformers 5, "torch_dtype" before; an object there names one for each part. */
+static zl_status get_stored(zl_json config, zl_hf_config *out, zl_err *err)
+{
+    zl_json value = zl_json_get(config, "dtype");
+    value = value.node != NULL ? value : zl_json_get(config, "torch_dtype");
+    const char *name = NULL;
+    if (!zl_json_is_string(value)) {
+        return ZL_OK;
+    }
+    ZL_TRY(zl_json_string(value, &name, err));
+    const char *dot = strrchr(name, '.'); /* "torch.bfloat16" */
+    snprintf(out->stored, sizeof out->stored, "%s", dot != NULL ? dot + 1 : name);
+    return ZL_OK;
+}
+
+/* The tensors of a safetensors file. */
+static zl_status read_tensors(zl_json tensors, zl_hf_config *out, zl_err *err)
+{
+    zl_hf_config read = {.arch = ZL_HF_TENSORS};
+    zl_tensor_list list = {0};
+    ZL_TRY(zl_config_compact(tensors, "the tensors", read.tensors, sizeof read.tensors, err));
+    ZL_TRY(zt_shapes_of(&read, &list, err));
+    zl_tensor_list_clear(&list);
+    *out = read;
+    return ZL_OK;
+}
+
 zl_status zl_hf_config_read(zl_json config, zl_hf_config *out, zl_err *err)
 {
-    const dialect *d = &dialects[0];
+    const zt_dialect *d = zt_dialects;
     if (!zl_json_is_object(config)) {
         return zl_fail(err, ZL_E_INPUT, "%s must be the object of a config.json",
                        config.path[0] == '\0' ? "the top level" : config.path);
+    }
+    const zl_json tensors = zl_json_get(config, "tensors");
+    if (zl_json_is_object(tensors)) {
+        return read_tensors(tensors, out, err);
     }
     ZL_TRY(find_dialect(config, &d, err));
     zl_hf_config read = {.tied = d->tied,
                          .relative = d->relative,
                          .attention_bias = d->query_bias,
-                         .plain_output = d->query_bias};
+                         .plain_output = d->query_bias,
+                         .query_norm = d->query_norm,
+                         .fused_projections = d->fused_projections};
     ZL_TRY(get_class(config, d, &read.arch, err));
     ZL_TRY(refuse_outside(config, d, err));
     ZL_TRY(get_counts(config, d, &read, err));
+    ZL_TRY(get_flags(config, d, &read, err));
     ZL_TRY(get_dropouts(config, d, &read, err));
     ZL_TRY(get_activation(config, d, &read.activation, err));
     ZL_TRY(get_flag(config, "tie_word_embeddings", &read.tied, err));
     ZL_TRY(get_window(config, d, &read.window, err));
-    if (read.arch == ZL_HF_LLAMA && !d->relative) {
-        ZL_TRY(get_flag(config, "attention_bias", &read.attention_bias, err));
-        ZL_TRY(get_flag(config, "mlp_bias", &read.mlp_bias, err));
-    }
+    ZL_TRY(get_turning(config, d, &read, err));
+    ZL_TRY(get_special(config, &read, err));
+    ZL_TRY(get_stored(config, &read, err));
+    ZL_TRY(zt_quantization_read(config, &read, err));
     *out = read;
     return ZL_OK;
 }

@@ -1,4 +1,8 @@
-/* LlamaForCausalLM and MixtralForCausalLM (transformers, models/llama, models/mixtral). */
+/* LlamaForCausalLM and MixtralForCausalLM (transformers, models/llama, models/mixtral), and classes
+ * that differ in what is named here: Qwen3ForCausalLM has norms of the heads of q and k,
+ * Phi3ForCausalLM one matrix for q, k, v and one for gate and up, dropouts on both residuals, and
+ * rotates a part of each head; GemmaForCausalLM scales the output of its token table, and its norms
+ * multiply by one more than their weights. */
 #include "torch/hf_mixtral.h"
 #include "torch/modules.h"
 #include "zeroledger/bytes.h"
@@ -7,9 +11,13 @@ enum { FLOAT_BYTES = 4 };
 
 typedef struct llama_layer {
     zt_module *self, *attention;
+    zt_dense qkv; /* fused projections; else q, k, v */
     zt_dense q, k, v, o;
-    zt_module *mlp, *act; /* mlp NULL: experts */
+    zt_norm q_norm, k_norm; /* module NULL: none */
+    zt_module *mlp, *act;   /* mlp NULL: experts */
+    zt_dense gate_up;       /* fused; else gate, up */
     zt_dense gate, up, down;
+    zt_module *attention_dropout, *mlp_dropout; /* of the residuals; NULL: none */
     zt_experts *experts;
     zt_norm input_norm, post_attention_norm;
 } llama_layer;
@@ -22,6 +30,11 @@ typedef struct llama {
     zt_dense head;
 } llama;
 
+static bool is_gemma(const zt_process *p)
+{
+    return p->run->model.arch == ZL_HF_GEMMA;
+}
+
 /* ---- building ---- */
 
 static void build_attention(zt_process *p, llama_layer *l)
@@ -30,11 +43,21 @@ static void build_attention(zt_process *p, llama_layer *l)
     const uint64_t q = zl_mul(c->heads, c->head_dim);
     const uint64_t kv = zl_mul(c->kv_heads, c->head_dim);
     l->attention = zt_module_new(p, l->self, "self_attn");
+    if (c->fused_projections) {
+        l->o = zt_linear_new(p, l->attention, "o_proj", q, c->hidden, false);
+        l->qkv =
+            zt_linear_new(p, l->attention, "qkv_proj", c->hidden, zl_add(q, zl_mul(2, kv)), false);
+        return;
+    }
     l->q = zt_linear_new(p, l->attention, "q_proj", c->hidden, q, c->attention_bias);
     l->k = zt_linear_new(p, l->attention, "k_proj", c->hidden, kv, c->attention_bias);
     l->v = zt_linear_new(p, l->attention, "v_proj", c->hidden, kv, c->attention_bias);
     l->o = zt_linear_new(p, l->attention, "o_proj", q, c->hidden,
                          c->attention_bias && !c->plain_output);
+    if (c->query_norm) {
+        l->q_norm = zt_rms_norm_new(p, l->attention, "q_norm", c->head_dim);
+        l->k_norm = zt_rms_norm_new(p, l->attention, "k_norm", c->head_dim);
+    }
     if (p->run->rotary_tables) {
         const uint64_t table = zl_mul(c->positions, c->head_dim);
         zt_module *rotary = zt_module_new(p, l->attention, "rotary_emb");
@@ -48,6 +71,12 @@ static void build_mlp(zt_process *p, llama_layer *l)
 {
     const zl_hf_config *c = &p->run->model;
     l->mlp = zt_module_new(p, l->self, "mlp");
+    if (c->fused_projections) {
+        l->gate_up = zt_linear_new(p, l->mlp, "gate_up_proj", c->hidden, zl_mul(2, c->ffn), false);
+        l->down = zt_linear_new(p, l->mlp, "down_proj", c->ffn, c->hidden, false);
+        l->act = zt_module_new(p, l->mlp, "activation_fn");
+        return;
+    }
     l->gate = zt_linear_new(p, l->mlp, "gate_proj", c->hidden, c->ffn, c->mlp_bias);
     l->up = zt_linear_new(p, l->mlp, "up_proj", c->hidden, c->ffn, c->mlp_bias);
     l->down = zt_linear_new(p, l->mlp, "down_proj", c->ffn, c->hidden, c->mlp_bias);
@@ -66,6 +95,16 @@ static void build_layer(zt_process *p, llama_layer *l, zt_module *list, uint64_t
     }
     l->input_norm = zt_rms_norm_new(p, l->self, "input_layernorm", c->hidden);
     l->post_attention_norm = zt_rms_norm_new(p, l->self, "post_attention_layernorm", c->hidden);
+    if (c->fused_projections) {
+        l->attention_dropout = zt_module_new(p, l->self, "resid_attn_dropout");
+        l->mlp_dropout = zt_module_new(p, l->self, "resid_mlp_dropout");
+    }
+}
+
+/* How much of a head turns. */
+static uint64_t turning_of(const zl_hf_config *c)
+{
+    return c->rotary > 0 ? c->rotary : c->head_dim;
 }
 
 static void *build(zt_process *p)
@@ -75,6 +114,9 @@ static void *build(zt_process *p)
     zt_module *root = zt_module_new(p, NULL, "");
     m->self = zt_module_new(p, root, "model");
     m->word = zt_embedding_new(p, m->self, "embed_tokens", c->vocab, c->hidden);
+    if (is_gemma(p)) {
+        zt_float_buffer_new(p, m->word.module, 1); /* embed_scale */
+    }
     zt_module *list = zt_module_list_new(p, m->self, "layers");
     m->layer = zt_arena(p, c->layers, sizeof *m->layer);
     for (uint64_t i = 0; i < c->layers; i++) {
@@ -83,8 +125,9 @@ static void *build(zt_process *p)
     m->norm = zt_rms_norm_new(p, m->self, "norm", c->hidden);
     if (!p->run->rotary_tables) {
         m->rotary = zt_module_new(p, m->self, "rotary_emb");
-        zt_float_buffer_new(p, m->rotary, c->head_dim / 2); /* inv_freq and its original */
-        zt_float_buffer_new(p, m->rotary, c->head_dim / 2);
+        const uint64_t frequencies = zl_ceil_div(turning_of(c), 2);
+        zt_float_buffer_new(p, m->rotary, frequencies); /* inv_freq and its original */
+        zt_float_buffer_new(p, m->rotary, frequencies);
     }
     m->head = c->tied ? zt_tied_linear_new(p, root, "lm_head", m->word.weight, false)
                       : zt_linear_new(p, root, "lm_head", c->hidden, c->vocab, false);
@@ -104,6 +147,52 @@ typedef struct call {
     const shared *shared;
 } call;
 
+/* (x.float() * rsqrt(mean(x ** 2) + eps)) * (1.0 + weight.float()), in the dtype of x. */
+static zt_tensor call_offset_norm(zt_process *p, const zt_norm *n, zt_tensor x)
+{
+    zt_enter(p, n->module, &x, 1);
+    zt_tensor hidden = zt_to(p, x, FLOAT_BYTES);
+    zt_tensor squares = zt_pow(p, hidden);
+    zt_tensor variance = zt_mean(p, squares, n->weight->rows);
+    zt_release(p, &squares);
+    zt_assign(p, &variance, zt_add_scalar(p, variance));
+    zt_tensor root = zt_rsqrt(p, variance);
+    zt_release(p, &variance);
+    zt_tensor scaled = zt_mul(p, hidden, root);
+    zt_release(p, &root);
+    zt_release(p, &hidden);
+    zt_tensor weight = zt_to(p, n->weight->value, FLOAT_BYTES);
+    zt_assign(p, &weight, zt_add_scalar(p, weight));
+    zt_assign(p, &scaled, zt_mul(p, weight, scaled));
+    zt_release(p, &weight);
+    zt_tensor y = zt_to(p, scaled, x.element_bytes);
+    zt_release(p, &scaled);
+    zt_leave(p, n->module, &y, 1);
+    return y;
+}
+
+static zt_tensor call_norm(zt_process *p, const zt_norm *n, zt_tensor x)
+{
+    return is_gemma(p) ? call_offset_norm(p, n, x) : zt_call_rms_norm(p, n, x);
+}
+
+/* The scale is in the table's own forward. */
+static zt_tensor call_table(zt_process *p, const zt_table *word, zt_storage ids)
+{
+    if (!is_gemma(p)) {
+        return zt_call_input_embedding(p, word, ids);
+    }
+    zt_tensor x = {.storage = ids, .elements = zt_tokens(p)};
+    zt_enter(p, word->module, &x, 1);
+    zt_tensor y = zt_embedding(p, word->weight, ids, zt_tokens(p), false);
+    zt_assign(p, &y, zt_scale(p, y));
+    zt_leave(p, word->module, &y, 1);
+    if (p->run->checkpointing) {
+        zt_require_gradient(p, &y);
+    }
+    return y;
+}
+
 /* One table: cos(emb) * scaling, in the dtype of the hidden states. */
 static zt_tensor angles(zt_process *p, uint64_t elements)
 {
@@ -115,7 +204,7 @@ static zt_tensor angles(zt_process *p, uint64_t elements)
 /* Outer product of frequencies and positions in fp32, doubled to the head size. */
 static void rotary(zt_process *p, const llama *m, zt_tensor x, shared *s)
 {
-    const uint64_t half = p->run->model.head_dim / 2;
+    const uint64_t half = zl_ceil_div(turning_of(&p->run->model), 2);
     const uint64_t seq = p->run->seq;
     const uint64_t elements = zl_prod(2, half, seq);
     zt_enter(p, m->rotary, &x, 1);
@@ -158,10 +247,74 @@ static zt_tensor rotate(zt_process *p, zt_tensor x, const shared *s)
     return y;
 }
 
-static zt_tensor heads_of(zt_process *p, const zt_dense *d, zt_tensor x, bool gradient_copies)
+/* A part of each head turns, the rest is passed: torch.cat([x * cos + rotate_half(x) * sin, rest]).
+ */
+static zt_tensor rotate_part(zt_process *p, zt_tensor x, const shared *s)
+{
+    const zl_hf_config *c = &p->run->model;
+    const uint64_t turning = zl_mul(zl_exact_div(x.elements, c->head_dim), turning_of(c));
+    zt_tensor part = zt_slice(p, x, turning);
+    zt_tensor rest = zt_slice(p, x, zl_sub(x.elements, turning));
+    zt_tensor turned = rotate(p, part, s);
+    zt_tensor y = zt_cat(p, turned, rest);
+    zt_release(p, &turned);
+    zt_release(p, &rest);
+    zt_release(p, &part);
+    return y;
+}
+
+static zt_tensor rotate_heads(zt_process *p, zt_tensor x, const shared *s)
+{
+    return p->run->model.fused_projections ? rotate_part(p, x, s) : rotate(p, x, s);
+}
+
+/* The norm runs before heads and tokens are transposed; the copy of the gradient is made behind it.
+ */
+static zt_tensor heads_of(zt_process *p, const zt_dense *d, const zt_norm *norm, zt_tensor x)
 {
     zt_tensor y = zt_call_dense(p, d, x);
+    zt_assign(p, &y, zt_split_heads(p, y, true));
+    if (norm->module != NULL) {
+        zt_assign(p, &y, zt_call_rms_norm(p, norm, y));
+        zt_assign(p, &y, zt_view(p, y));
+    }
+    return y;
+}
+
+/* The heads of one part of qkv. */
+static zt_tensor heads_in(zt_process *p, zt_tensor qkv, uint64_t heads, bool gradient_copies)
+{
+    const uint64_t width = zl_mul(heads, p->run->model.head_dim);
+    zt_tensor y = zt_slice(p, qkv, zl_mul(zt_tokens(p), width));
     zt_assign(p, &y, zt_split_heads(p, y, gradient_copies));
+    return y;
+}
+
+static bool value_gradient_copies(const zt_process *p, zt_tensor values)
+{
+    return p->run->attention == ZL_TORCH_EAGER || zt_sdpa_is_written_out(p, values.element_bytes);
+}
+
+typedef struct projections {
+    zt_tensor qkv; /* fused; else none */
+    zt_tensor q, k, v;
+} projections;
+
+static projections project(zt_process *p, const llama_layer *l, zt_tensor x)
+{
+    const zl_hf_config *c = &p->run->model;
+    projections y = {.qkv = {0}};
+    if (c->fused_projections) {
+        y.qkv = zt_call_dense(p, &l->qkv, x);
+        y.q = heads_in(p, y.qkv, c->heads, true);
+        y.k = heads_in(p, y.qkv, c->kv_heads, true);
+        y.v = heads_in(p, y.qkv, c->kv_heads, value_gradient_copies(p, y.qkv));
+        return y;
+    }
+    y.q = heads_of(p, &l->q, &l->q_norm, x);
+    y.k = heads_of(p, &l->k, &l->k_norm, x);
+    y.v = zt_call_dense(p, &l->v, x);
+    zt_assign(p, &y.v, zt_split_heads(p, y.v, value_gradient_copies(p, y.v)));
     return y;
 }
 
@@ -174,7 +327,8 @@ static zt_tensor attend_eager(zt_process *p, zt_tensor q, zt_tensor k, zt_tensor
     zt_tensor keys = zt_repeat_kv(p, k, c->heads / c->kv_heads);
     zt_tensor values = zt_repeat_kv(p, v, c->heads / c->kv_heads);
     const uint64_t scores = zl_prod(run->micro_batch, c->heads, run->seq, run->seq);
-    zt_tensor w = zt_matmul(p, q, copies, keys, copies && !repeated, scores);
+    const bool rotated = copies && !c->fused_projections; /* torch.cat made them contiguous */
+    zt_tensor w = zt_matmul(p, q, rotated, keys, rotated && !repeated, scores);
     zt_assign(p, &w, zt_scale(p, w));
     zt_assign(p, &w, zt_add(p, w, mask));
     zt_tensor high = zt_softmax_float(p, w);
@@ -210,24 +364,20 @@ static zt_tensor attention(zt_process *p, const call *c, zt_tensor x)
 {
     const zl_torch_run *run = p->run;
     const llama_layer *l = c->layer;
-    const bool eager = run->attention == ZL_TORCH_EAGER;
     zt_enter(p, l->attention, NULL, 0);
-    zt_tensor q = heads_of(p, &l->q, x, true);
-    zt_tensor k = heads_of(p, &l->k, x, true);
-    zt_tensor v = zt_call_dense(p, &l->v, x);
-    zt_assign(p, &v, zt_split_heads(p, v, eager || zt_sdpa_is_written_out(p, v.element_bytes)));
+    projections t = project(p, l, x);
     shared turn = rotary_of_layer(p, c->shared, x.element_bytes);
-    zt_tensor q_rotated = rotate(p, q, &turn);
-    zt_tensor k_rotated = rotate(p, k, &turn);
+    zt_tensor q_rotated = rotate_heads(p, t.q, &turn);
+    zt_tensor k_rotated = rotate_heads(p, t.k, &turn);
     zt_release(p, &turn.cos);
     zt_release(p, &turn.sin);
-    zt_assign(p, &q, q_rotated);
-    zt_assign(p, &k, k_rotated);
+    zt_assign(p, &t.q, q_rotated);
+    zt_assign(p, &t.k, k_rotated);
     zt_tensor y = {0};
-    if (eager) {
-        y = attend_eager(p, q, k, v, c->shared->mask);
+    if (run->attention == ZL_TORCH_EAGER) {
+        y = attend_eager(p, t.q, t.k, t.v, c->shared->mask);
     } else {
-        y = zt_sdpa(p, q, k, v,
+        y = zt_sdpa(p, t.q, t.k, t.v,
                     (zt_attention_shape){.batch = run->micro_batch,
                                          .heads = run->model.heads,
                                          .kv_heads = run->model.kv_heads,
@@ -235,16 +385,39 @@ static zt_tensor attention(zt_process *p, const call *c, zt_tensor x)
                                          .head_dim = run->model.head_dim});
     }
     zt_assign(p, &y, zt_call_dense(p, &l->o, y));
-    zt_release(p, &q);
-    zt_release(p, &k);
-    zt_release(p, &v);
+    zt_release(p, &t.qkv);
+    zt_release(p, &t.q);
+    zt_release(p, &t.k);
+    zt_release(p, &t.v);
     zt_leave(p, l->attention, &y, 1);
+    return y;
+}
+
+/* gate, up = gate_up_proj(x).chunk(2); down_proj(up * act(gate)) */
+static zt_tensor fused_mlp(zt_process *p, const llama_layer *l, zt_tensor x)
+{
+    enum { GATE, UP, PARTS };
+    zt_tensor part[PARTS];
+    zt_tensor both = zt_call_dense(p, &l->gate_up, x);
+    zt_split(p, both, part, PARTS);
+    zt_release(p, &both);
+    zt_tensor active = zt_call_activation(p, l->act, part[GATE]);
+    zt_assign(p, &part[UP], zt_mul(p, part[UP], active));
+    zt_release(p, &active);
+    zt_tensor y = zt_call_dense(p, &l->down, part[UP]);
+    zt_release(p, &part[GATE]);
+    zt_release(p, &part[UP]);
     return y;
 }
 
 static zt_tensor mlp(zt_process *p, const llama_layer *l, zt_tensor x)
 {
     zt_enter(p, l->mlp, &x, 1);
+    if (p->run->model.fused_projections) {
+        zt_tensor y = fused_mlp(p, l, x);
+        zt_leave(p, l->mlp, &y, 1);
+        return y;
+    }
     zt_tensor gate = zt_call_dense(p, &l->gate, x);
     zt_assign(p, &gate, zt_call_activation(p, l->act, gate));
     zt_tensor up = zt_call_dense(p, &l->up, x);
@@ -257,19 +430,27 @@ static zt_tensor mlp(zt_process *p, const llama_layer *l, zt_tensor x)
     return y;
 }
 
+/* What joins the residual. */
+static zt_tensor drop_out(zt_process *p, zt_module *m, zt_tensor x)
+{
+    return m == NULL ? zt_share(p, x) : zt_call_dropout(p, m, x, p->run->model.hidden_dropout);
+}
+
 static zt_tensor layer(zt_process *p, void *context, zt_tensor x)
 {
     const call *c = context;
     const llama_layer *l = c->layer;
     zt_enter(p, l->self, &x, 1);
     zt_tensor residual = zt_share(p, x);
-    zt_tensor hidden = zt_call_rms_norm(p, &l->input_norm, x);
+    zt_tensor hidden = call_norm(p, &l->input_norm, x);
     zt_assign(p, &hidden, attention(p, c, hidden));
+    zt_assign(p, &hidden, drop_out(p, l->attention_dropout, hidden));
     zt_assign(p, &hidden, zt_add(p, residual, hidden));
     zt_assign(p, &residual, zt_share(p, hidden));
-    zt_assign(p, &hidden, zt_call_rms_norm(p, &l->post_attention_norm, hidden));
+    zt_assign(p, &hidden, call_norm(p, &l->post_attention_norm, hidden));
     zt_assign(p, &hidden,
               l->experts != NULL ? zt_call_experts(p, l->experts, hidden) : mlp(p, l, hidden));
+    zt_assign(p, &hidden, drop_out(p, l->mlp_dropout, hidden));
     zt_assign(p, &hidden, zt_add(p, residual, hidden));
     zt_release(p, &residual);
     zt_leave(p, l->self, &hidden, 1);
@@ -296,7 +477,7 @@ static zt_tensor transform(zt_process *p, const llama *m, zt_storage ids)
 {
     const uint64_t layers = p->run->model.layers;
     zt_enter(p, m->self, NULL, 0);
-    zt_tensor embedded = zt_call_input_embedding(p, &m->word, ids);
+    zt_tensor embedded = call_table(p, &m->word, ids);
     shared *s = zt_tape_arena(p, 1, sizeof *s);
     s->position_ids = zt_position_ids(p);
     s->mask = zt_causal_mask(p, embedded.element_bytes);
@@ -312,7 +493,7 @@ static zt_tensor transform(zt_process *p, const llama *m, zt_storage ids)
         calls[i] = (call){.layer = &m->layer[i], .shared = s};
         zt_assign(p, &hidden, zt_call_layer(p, layer, &calls[i], hidden, kept, KEPT));
     }
-    zt_assign(p, &hidden, zt_call_rms_norm(p, &m->norm, hidden));
+    zt_assign(p, &hidden, call_norm(p, &m->norm, hidden));
     shared mine = *s; /* recomputed layers still read what the tensors are */
     zt_drop(p, &mine.position_ids);
     zt_release(p, &embedded);

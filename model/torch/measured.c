@@ -11,6 +11,17 @@ static const char *const architectures[ZL_HF_ARCH_COUNT] = {
     [ZL_HF_GPT2] = "GPT2LMHeadModel",
     [ZL_HF_LLAMA] = "LlamaForCausalLM",
     [ZL_HF_MIXTRAL] = "MixtralForCausalLM",
+    [ZL_HF_ROBERTA] = "RobertaForMaskedLM",
+    [ZL_HF_DISTILBERT] = "DistilBertForMaskedLM",
+    [ZL_HF_GPT_NEOX] = "GPTNeoXForCausalLM",
+    [ZL_HF_GPTJ] = "GPTJForCausalLM",
+    [ZL_HF_OPT] = "OPTForCausalLM",
+    [ZL_HF_GEMMA] = "GemmaForCausalLM",
+    [ZL_HF_GEMMA2] = "Gemma2ForCausalLM",
+    [ZL_HF_PHI] = "PhiForCausalLM",
+    [ZL_HF_FALCON] = "FalconForCausalLM",
+    [ZL_HF_QWEN2_MOE] = "Qwen2MoeForCausalLM",
+    [ZL_HF_TENSORS] = "the model of the safetensors file",
 };
 
 static const char *const frameworks[ZL_TORCH_FRAMEWORK_COUNT] = {
@@ -92,6 +103,10 @@ uint32_t zl_ds_measured_release(size_t index)
 bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size)
 {
     int most = 0;
+    if (run->model.quantization.kind != ZL_HF_UNQUANTISED) {
+        snprintf(why, size, "no quantised weights were measured");
+        return true;
+    }
     if (run->model.relative) {
         snprintf(why, size, "of this class only its relative %s was measured",
                  architectures[run->model.arch]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "torch/engine.h"
+#include "torch/lora.h"
 #include "zeroledger/bytes.h"
 
 enum { INT64_BYTES = 8, FLOAT_BYTES = 4, HALF_BYTES = 2 };
@@ -211,6 +212,7 @@ void zt_model_finish(zt_process *p)
     p->layers = zt_arena(p, p->layer_count, sizeof(zt_module *));
     p->named = zt_arena(p, p->param_count, sizeof(zt_param *));
     p->on_device = zt_arena(p, p->param_count, sizeof(zt_param *));
+    p->given = zt_arena(p, p->layer_count + 1, sizeof *p->given);
     p->created = e->created;
     p->created_count = e->created_count;
     p->module_count = p->layer_count = p->param_count = 0;
@@ -240,16 +242,6 @@ static zt_dense dense_new(zt_process *p, zt_module *parent, const char *name, ui
     return d;
 }
 
-static bool is_target(const zl_torch_run *run, const char *name)
-{
-    for (uint32_t i = 0; run->lora_rank > 0 && i < run->lora_targets; i++) {
-        if (strcmp(run->lora_target[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static zt_module *adapter_part(zt_process *p, zt_adapter *adapter, const char *name)
 {
     return zt_module_list_new(p, adapter->self, name);
@@ -259,7 +251,7 @@ static zt_module *adapter_part(zt_process *p, zt_adapter *adapter, const char *n
 static zt_dense adapted_new(zt_process *p, zt_module *parent, const char *name, uint64_t in,
                             uint64_t out, bool bias, bool conv1d)
 {
-    if (!is_target(p->run, name)) {
+    if (!zt_lora_targets(p->run, parent, name)) {
         return dense_new(p, parent, name, in, out, bias, conv1d);
     }
     zt_adapter *adapter = zt_arena(p, 1, sizeof *adapter);
@@ -328,9 +320,15 @@ zt_table zt_embedding_new(zt_process *p, zt_module *parent, const char *name, ui
 
 void zt_enter(zt_process *p, zt_module *m, zt_tensor *input, size_t count)
 {
-    if (p->framework->enter != NULL && !zt_stopped(p)) {
+    if (zt_stopped(p)) {
+        return;
+    }
+    const bool was = zt_weightless(p, false);
+    zt_given_enter(p, m, input, count);
+    if (p->framework->enter != NULL) {
         p->framework->enter(p, m, input, count);
     }
+    zt_weightless(p, was);
 }
 
 void zt_leave(zt_process *p, zt_module *m, zt_tensor *output, size_t count)
@@ -340,9 +338,14 @@ void zt_leave(zt_process *p, zt_module *m, zt_tensor *output, size_t count)
         for (size_t i = 0; i < count; i++) {
             zt_release(p, &output[i]);
         }
-    } else if (p->framework->leave != NULL) {
+        return;
+    }
+    const bool was = zt_weightless(p, false);
+    zt_given_leave(p, m);
+    if (p->framework->leave != NULL) {
         p->framework->leave(p, m, output, count);
     }
+    zt_weightless(p, was);
 }
 
 static zt_tensor call_plain_dense(zt_process *p, const zt_dense *d, zt_tensor x)

@@ -99,9 +99,10 @@ typedef struct zt_architecture {
     void *(*build)(zt_process *p);
     /* The root's forward, between its entry and exit. */
     zt_output (*forward)(zt_process *p, void *model, const zt_batch *batch);
+    bool from_tensors; /* build() reads p->tensors */
 } zt_architecture;
 
-extern const zt_architecture zt_bert, zt_bing, zt_gpt2, zt_llama;
+extern const zt_architecture zt_bert, zt_bing, zt_gpt2, zt_llama, zt_distilbert, zt_shapes;
 const zt_architecture *zt_architecture_of(const zl_hf_config *model);
 
 /* ---- what causal models share ---- */

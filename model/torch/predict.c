@@ -3,8 +3,10 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "torch/engine.h"
+#include "torch/hf_shapes.h"
 #include "torch/modules.h"
 #include "zeroledger/bytes.h"
 
@@ -26,6 +28,22 @@ void zl_torch_run_init(zl_torch_run *run)
         .capability = HOPPER,
         .descending_addresses = true,
     };
+}
+
+static bool is_at(const zl_mark *mark, const char *at)
+{
+    return strncmp(mark->at, at, strlen(at)) == 0;
+}
+
+/* What forward left is gone when backward ends, but which segments it needed, and which blocks are
+ * reused whole, stays. */
+zl_depends zl_mark_depends(const zl_mark *mark)
+{
+    const bool forward = is_at(mark, "after_forward");
+    const bool before = mark->step < 0 || (mark->step == 0 && is_at(mark, "before_forward"));
+    return (zl_depends){.requested = forward,
+                        .peak_requested = forward || is_at(mark, "after_backward"),
+                        .others = !before};
 }
 
 void zl_marks_clear(zl_marks *marks)
@@ -63,12 +81,13 @@ enum { LAYERS_MAX = 4096 };
 static zl_status check_shapes(const zl_torch_run *run, zl_err *err)
 {
     const zl_hf_config *c = &run->model;
+    const bool file = c->arch == ZL_HF_TENSORS;
     if (run->micro_batch == 0 || run->seq == 0 || run->accumulation == 0 || run->steps == 0) {
         return zl_fail(err, ZL_E_USAGE,
                        "micro-batch, sequence, accumulation and steps must be 1 or more");
     }
-    if (c->layers == 0 || c->hidden == 0 || c->heads == 0 || c->kv_heads == 0 || c->vocab == 0 ||
-        c->ffn == 0 || c->head_dim == 0) {
+    if (!file && (c->layers == 0 || c->hidden == 0 || c->heads == 0 || c->kv_heads == 0 ||
+                  c->vocab == 0 || c->ffn == 0 || c->head_dim == 0)) {
         return zl_fail(err, ZL_E_USAGE, "the model has no layers, heads, width or vocabulary");
     }
     if (c->layers > LAYERS_MAX) {
@@ -77,16 +96,16 @@ static zl_status check_shapes(const zl_torch_run *run, zl_err *err)
                        "got %" PRIu64,
                        LAYERS_MAX, c->layers);
     }
-    if (c->heads % c->kv_heads != 0) {
+    if (!file && c->heads % c->kv_heads != 0) {
         return zl_fail(err, ZL_E_USAGE,
                        "%" PRIu64 " query heads cannot share %" PRIu64 " key heads", c->heads,
                        c->kv_heads);
     }
-    if (run->trainable_layers > c->layers) {
+    if (!file && run->trainable_layers > c->layers) {
         return zl_fail(err, ZL_E_USAGE, "%" PRIu64 " layers cannot train, the model has %" PRIu64,
                        run->trainable_layers, c->layers);
     }
-    if (c->window != 0 && run->seq >= c->window) {
+    if (c->window != 0 && run->seq >= c->window && !run->states_only && run->activations == 0) {
         return zl_fail(err, ZL_E_UNMODELLED,
                        "sequences of %" PRIu64 " tokens with a sliding window of %" PRIu64
                        " are not modelled; shorter ones are",
@@ -115,6 +134,25 @@ static bool has_precision(zl_torch_framework framework, zl_torch_precision preci
     return false;
 }
 
+/* Activations are modelled, given, or known to be left out. */
+static zl_status check_activations(const zl_torch_run *run, zl_err *err)
+{
+    const zl_hf_config *c = &run->model;
+    if (c->quantization.kind != ZL_HF_UNQUANTISED) {
+        return zl_fail(
+            err, ZL_E_UNMODELLED,
+            "training with the quantised weights of quantization_config is not modelled; "
+            "their count and bytes are");
+    }
+    if (zl_hf_operations_modelled(c) || run->states_only || run->activations > 0) {
+        return ZL_OK;
+    }
+    return zl_fail(err, ZL_E_UNMODELLED,
+                   "the operations of %s are not modelled; give what its forward leaves for "
+                   "backward, as in --activations 1.42GiB",
+                   zl_hf_arch_name(c->arch));
+}
+
 static zl_status check_kinds(const zl_torch_run *run, zl_err *err)
 {
     if (!has_precision(run->framework, run->precision)) {
@@ -140,6 +178,7 @@ static zl_status check(const zl_torch_run *run, uint64_t rank, zl_err *err)
 {
     ZL_TRY(check_shapes(run, err));
     ZL_TRY(check_kinds(run, err));
+    ZL_TRY(check_activations(run, err));
     if (rank >= run->ranks) {
         return zl_fail(err, ZL_E_USAGE, "rank must be below %" PRIu64 ", got %" PRIu64, run->ranks,
                        rank);
@@ -149,11 +188,14 @@ static zl_status check(const zl_torch_run *run, uint64_t rank, zl_err *err)
 
 /* ---- the walk ---- */
 
-static zl_status process_new(zt_process *p, zl_err *err)
+static zl_status process_new(zt_process *p, bool heard, zl_err *err)
 {
     zt_allocator_options options = {
         .addresses = p->run->descending_addresses ? ZT_DESCENDING : ZT_ASCENDING,
         .device_total = p->run->device_total,
+        .driver = heard ? zt_hear_driver : NULL,
+        .freed = heard ? zt_hear_freed : NULL,
+        .driver_context = p,
     };
     ZL_TRY(zt_alloc_conf_parse(p->run->alloc_conf, &options.conf, err));
     ZL_TRY(zt_allocator_new(&options, &p->allocator, err));
@@ -215,6 +257,7 @@ static void process_free(zt_process *p)
         free(p->engine);
     }
     zt_allocator_free(p->allocator);
+    zl_tensor_list_clear(&p->tensors);
 }
 
 zl_status zl_torch_predict(const zl_torch_run *run, uint64_t rank, zl_marks *out, zl_err *err)
@@ -243,7 +286,10 @@ zl_status zt_predict(const zl_torch_run *run, uint64_t rank, zt_listener *listen
         .architecture = architecture,
         .marks = &marks,
     };
-    zl_status status = process_new(&process, err);
+    zl_status status = process_new(&process, listener != NULL, err);
+    if (status == ZL_OK && architecture->from_tensors) {
+        status = zt_shapes_of(&run->model, &process.tensors, err);
+    }
     if (status == ZL_OK) {
         process.engine->listener = listener;
         process.engine->listener_context = context;

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ds_config.h"
+#include "torch/lora.h"
 #include "zeroledger/bytes.h"
 #include "zeroledger/json.h"
 #include "zeroledger/text.h"
@@ -92,39 +94,6 @@ static zl_status check_range(const zl_run *run, zl_err *err)
     return ZL_OK;
 }
 
-/* ---- LoRA ---- */
-
-static zl_status read_lora(const char *text, zl_torch_run *out, zl_err *err)
-{
-    char rank[24];
-    const char *colon = strchr(text, ':');
-    if (text[0] == '\0') {
-        return ZL_OK;
-    }
-    if (colon == NULL || colon[1] == '\0' || (size_t)(colon - text) >= sizeof rank) {
-        return zl_fail(err, ZL_E_USAGE,
-                       "lora must be a rank and names of modules, as in 16:q_proj,v_proj, got "
-                       "'%.60s'",
-                       text);
-    }
-    snprintf(rank, sizeof rank, "%.*s", (int)(colon - text), text);
-    ZL_TRY(zl_parse_count("lora", rank, &out->lora_rank, err));
-    if (out->lora_rank == 0) {
-        return zl_fail(err, ZL_E_USAGE, "the rank of lora must be at least 1, got '%.60s'", text);
-    }
-    for (const char *name = colon + 1; *name != '\0';) {
-        const size_t length = strcspn(name, ",");
-        if (length == 0 || length >= ZL_LORA_NAME || out->lora_targets == ZL_LORA_TARGETS_MAX) {
-            return zl_fail(err, ZL_E_USAGE,
-                           "targets of lora must be 1 to %d names shorter than %d, got '%.60s'",
-                           ZL_LORA_TARGETS_MAX, ZL_LORA_NAME, text);
-        }
-        snprintf(out->lora_target[out->lora_targets++], ZL_LORA_NAME, "%.*s", (int)length, name);
-        name += length + (name[length] == ',');
-    }
-    return ZL_OK;
-}
-
 /* ---- DeepSpeed ---- */
 
 /* An option that was given against what the file decides; the file wins where nothing was said. */
@@ -152,49 +121,50 @@ static zl_status decide_name(const zl_run *run, const char *option, const char *
                    given, key, decided);
 }
 
-static bool says(zl_json file, const char *key)
+/* A factor that nobody gave, out of the total. */
+static void note_batch(zl_ds_config *ds, const char *key, uint64_t value, const zt_ds_batch *b)
 {
-    return zl_json_get(file, key).node != NULL;
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    zt_ds_note(ds, key, text,
+               "train_batch_size %" PRIu64 " = micro-batch %" PRIu64 " x accumulation %" PRIu64
+               " x ranks %" PRIu64,
+               b->total, b->micro, b->steps, b->ranks);
 }
 
-static uint64_t part_of(uint64_t total, uint64_t by)
+static zl_status decide_batch(zl_run *run, const zt_ds_reader *r, zl_err *err)
 {
-    return by == 0 ? 0 : total / by;
-}
-
-/* DeepSpeedConfig._set_batch_related_parameters: train_batch_size = micro-batch x accumulation x
- * ranks, and two of them are enough. */
-static zl_status decide_batch(zl_run *run, zl_json file, const zl_ds_config *ds, zl_err *err)
-{
+    zl_ds_config *ds = r->ds;
     static const char micro_key[] = "train_micro_batch_size_per_gpu";
     static const char steps_key[] = "gradient_accumulation_steps";
-    uint64_t total = 0;
-    const bool micro = says(file, micro_key);
-    const bool steps = says(file, steps_key);
-    if (micro) {
+    const bool micro = ds->micro_batch > 0 || zl_run_given(run, "micro-batch");
+    const bool steps = ds->accumulation_set || zl_run_given(run, "accumulation");
+    if (ds->micro_batch > 0) {
         ZL_TRY(decide(run, "micro-batch", micro_key, &run->micro_batch, ds->micro_batch, err));
     }
-    if (steps) {
+    if (ds->accumulation_set) {
         ZL_TRY(decide(run, "accumulation", steps_key, &run->accumulation, ds->accumulation, err));
     }
-    if (!says(file, "train_batch_size")) {
-        return ZL_OK;
+    if (ds->train_batch == 0 && !micro) {
+        zt_ds_warn(r,
+                   "the ds_config.json gives neither train_batch_size nor %s, which DeepSpeed "
+                   "refuses; micro-batch %" PRIu64 " is taken, --micro-batch changes it",
+                   micro_key, run->micro_batch);
     }
-    ZL_TRY(zl_json_u64(zl_json_get(file, "train_batch_size"), &total, err));
-    const bool free_micro = !micro && !zl_run_given(run, "micro-batch");
-    const bool free_steps = !steps && !zl_run_given(run, "accumulation");
-    if (free_micro) {
-        run->micro_batch = part_of(total, zl_mul(run->accumulation, run->ranks));
-    } else if (free_steps) {
-        run->accumulation = part_of(total, zl_mul(run->micro_batch, run->ranks));
+    zt_ds_batch batch = {
+        .total = ds->train_batch,
+        .micro = micro || ds->train_batch == 0 ? run->micro_batch : 0,
+        .steps = steps ? run->accumulation : 0,
+        .ranks = run->ranks,
+    };
+    ZL_TRY(zt_ds_batch_complete(&batch, err));
+    if (ds->train_batch > 0 && !micro) {
+        note_batch(ds, micro_key, batch.micro, &batch);
+    } else if (ds->train_batch > 0 && !steps) {
+        note_batch(ds, steps_key, batch.steps, &batch);
     }
-    if (total == 0 || zl_prod(run->micro_batch, run->accumulation, run->ranks) != total) {
-        return zl_fail(err, ZL_E_USAGE,
-                       "train_batch_size %" PRIu64
-                       " of the ds_config.json is not micro-batch %" PRIu64
-                       " x accumulation %" PRIu64 " x ranks %" PRIu64,
-                       total, run->micro_batch, run->accumulation, run->ranks);
-    }
+    run->micro_batch = batch.micro;
+    run->accumulation = batch.steps;
     return ZL_OK;
 }
 
@@ -204,9 +174,11 @@ static const char *const ds_optimizers[] = {
 };
 
 /* What the file decides, against the options. */
-static zl_status take_ds_file(zl_run *run, zl_json file, zl_torch_run *out, zl_err *err)
+static zl_status take_ds_file(zl_run *run, const zl_ds_program *program, zl_torch_run *out,
+                              zl_err *err)
 {
-    const zl_ds_config *ds = &out->ds;
+    zl_ds_config *ds = &out->ds;
+    const zt_ds_reader reader = {.ds = ds, .program = program};
     const zl_precision precision = ds->fp16   ? ZL_PRECISION_FP16_MIXED
                                    : ds->bf16 ? ZL_PRECISION_BF16_MIXED
                                               : ZL_PRECISION_FP32;
@@ -214,18 +186,24 @@ static zl_status take_ds_file(zl_run *run, zl_json file, zl_torch_run *out, zl_e
     ZL_TRY(decide_name(run, "precision", zl_precision_name(run->precision), "fp16 and bf16",
                        zl_precision_name(precision), err));
     run->precision = precision;
-    ZL_TRY(decide_batch(run, file, ds, err));
+    ZL_TRY(decide_batch(run, &reader, err));
     if (ds->grad_accum_set) {
         ZL_TRY(decide_name(run, "grad-dtype", zl_grad_dtype_name(run->grad_dtype),
                            "data_types.grad_accum_dtype", ds->grad_accum_fp32 ? "fp32" : "model",
                            err));
+        run->grad_dtype = ds->grad_accum_fp32 ? ZL_GRAD_FP32 : ZL_GRAD_MODEL;
     }
     if (ds->optimizer != ZL_DS_CLIENT) {
-        return decide_name(run, "optimizer", zl_optimizer_name(run->optimizer), "optimizer.type",
-                           ds_optimizers[ds->optimizer], err);
-    }
-    if (zl_run_given(run, "optimizer")) {
+        ZL_TRY(decide_name(run, "optimizer", zl_optimizer_name(run->optimizer), "optimizer.type",
+                           ds_optimizers[ds->optimizer], err));
+        run->optimizer = ds->optimizer == ZL_DS_TORCH_ADAM ? ZL_OPTIMIZER_ADAMW_FOREACH
+                         : ds->optimizer == ZL_DS_SGD      ? ZL_OPTIMIZER_SGD
+                                                           : ZL_OPTIMIZER_ADAMW;
+    } else if (zl_run_given(run, "optimizer")) {
         out->optimizer = optimizers[run->optimizer];
+        if (run->optimizer == ZL_OPTIMIZER_ADAMW) { /* which of them, for a run.json */
+            run->optimizer = ZL_OPTIMIZER_ADAMW_FOREACH;
+        }
     }
     return ZL_OK;
 }
@@ -264,6 +242,77 @@ static zl_status write_ds_file(const zl_run *run, zl_json_doc **out, zl_err *err
     return status;
 }
 
+zl_status zl_ds_config_of_options(zl_run *run, zl_err *err)
+{
+    zl_json_doc *doc = NULL;
+    size_t size = 0;
+    if (run->ds_config[0] != '\0') {
+        return ZL_OK;
+    }
+    ZL_TRY(write_ds_file(run, &doc, err));
+    zl_json_writer *w = zl_json_writer_new();
+    zl_json_put(w, NULL, zl_json_root(doc));
+    const char *text = zl_json_writer_text(w, &size);
+    zl_status status = text != NULL ? zl_run_set_config(run, "", text, err)
+                                    : zl_fail(err, ZL_E_RESOURCE, "out of memory");
+    if (status == ZL_OK && run->optimizer != ZL_OPTIMIZER_ADAMW) { /* a file names it, or the run */
+        status = zl_run_set(run, "optimizer", zl_optimizer_name(run->optimizer), err);
+    }
+    zl_json_writer_free(w);
+    zl_json_free(doc);
+    return status;
+}
+
+/* What of the file only some of its readers accept. */
+static void warn_lapses(const zl_json_lapses *lapses, uint32_t version, zl_warn *warn,
+                        void *context)
+{
+    static const char others[] = "Hugging Face's Trainer and accelerate read strict JSON and "
+                                 "refuse the file";
+    const struct {
+        uint64_t line;
+        const char *what;
+    } found[] = {
+        {lapses->mark, "begins with a byte order mark"},
+        {lapses->comment, "has comments"},
+        {lapses->comma, "has trailing commas"},
+    };
+    char line[256];
+    for (size_t i = 0; i < sizeof found / sizeof found[0]; i++) {
+        if (found[i].line > 0) {
+            snprintf(line, sizeof line, "the ds_config.json %s (line %" PRIu64 "), which %s; %s",
+                     found[i].what, found[i].line,
+                     version >= ZT_DS_HJSON ? "DeepSpeed reads over where it is given the path"
+                                            : "DeepSpeed refuses before 0.8.1",
+                     others);
+            warn(context, line);
+        }
+    }
+    if (lapses->repeat > 0) {
+        snprintf(line, sizeof line,
+                 "the ds_config.json gives a key twice (line %" PRIu64
+                 "), with the same value, which DeepSpeed refuses where it is given the path",
+                 lapses->repeat);
+        warn(context, line);
+    }
+}
+
+/* The arguments that the Trainer would have. */
+static zl_ds_program program_of(const zl_run *run, const zl_torch_run *made, uint32_t version)
+{
+    return (zl_ds_program){
+        .version = version,
+        .hidden = made->model.hidden,
+        .ranks = run->ranks,
+        .micro_batch = zl_run_given(run, "micro-batch") ? run->micro_batch : 0,
+        .accumulation = zl_run_given(run, "accumulation") ? run->accumulation : 0,
+        .precision_given = zl_run_given(run, "precision"),
+        .precision = run->precision,
+        .clip_given = zl_run_given(run, "clip"),
+        .clip = run->clip,
+    };
+}
+
 static zl_status read_deepspeed(zl_run *run, zl_warn *warn, void *context, zl_torch_run *out,
                                 zl_err *err)
 {
@@ -272,13 +321,21 @@ static zl_status read_deepspeed(zl_run *run, zl_warn *warn, void *context, zl_to
     uint32_t version = 0;
     const bool file = run->ds_config[0] != '\0';
     ZL_TRY(zl_ds_version_parse(run->version, &version, err));
+    zl_ds_program program = program_of(run, out, version);
+    program.warn = warn;
+    program.context = context;
+    if (warn != NULL) {
+        warn_lapses(&run->ds_lapses, version, warn, context);
+    }
     ZL_TRY(file ? zl_json_parse(name, run->ds_config, strlen(run->ds_config), &doc, err)
                 : write_ds_file(run, &doc, err));
-    const zl_json root = zl_json_root(doc);
     out->optimizer = ZL_TORCH_FROM_CONFIG;
-    zl_status status = zl_ds_config_read(root, version, &out->ds, warn, context, err);
+    zl_status status = zl_ds_config_read_in(zl_json_root(doc), &program, &out->ds, err);
+    if (status != ZL_OK && file) {
+        zl_fail_at(err, name);
+    }
     if (status == ZL_OK && file) {
-        status = take_ds_file(run, root, out, err);
+        status = take_ds_file(run, &program, out, err);
         if (status != ZL_OK) {
             goto out;
         }
@@ -301,6 +358,35 @@ out:
 
 /* ---- the run ---- */
 
+/* More ranks than this are not compared one by one. */
+enum { RANKS_COMPARED = 16 };
+
+bool zl_torch_rank_at(const zl_torch_run *run, uint64_t index, uint64_t *rank)
+{
+    /* Elsewhere every rank holds as much as rank 0 or, at the end of what is split, less. */
+    const bool differ = run->framework == ZL_TORCH_ZERO1 ||
+                        (run->framework == ZL_TORCH_DEEPSPEED && run->stage < 3);
+    const uint64_t count = differ ? zl_min(run->ranks, RANKS_COMPARED) : 1;
+    if (index >= count) {
+        return false;
+    }
+    *rank = differ && index + 1 == count ? run->ranks - 1 : index;
+    return true;
+}
+
+uint64_t zl_hf_longest(const zl_hf_config *model)
+{
+    static const bool table[ZL_HF_ARCH_COUNT] = {
+        [ZL_HF_BERT_MLM] = true,   [ZL_HF_BERT_PRETRAINING] = true, [ZL_HF_BERT_PRELN] = true,
+        [ZL_HF_GPT2] = true,       [ZL_HF_ROBERTA] = true,          [ZL_HF_DISTILBERT] = true,
+        [ZL_HF_GPTJ] = true,       [ZL_HF_OPT] = true,
+    };
+    /* RoBERTa's positions begin behind that of the padding token, which is 1. */
+    const uint64_t unused = model->arch == ZL_HF_ROBERTA ? 2 : 0;
+    return table[model->arch] && model->positions > unused ? model->positions - unused
+                                                           : ZL_POISON - 1;
+}
+
 static zl_status read_model(zl_run *run, zl_torch_run *out, zl_err *err)
 {
     zl_json_doc *doc = NULL;
@@ -310,11 +396,11 @@ static zl_status read_model(zl_run *run, zl_torch_run *out, zl_err *err)
     zl_json_free(doc);
     ZL_TRY(status);
     const uint64_t positions = out->model.positions;
-    const bool table = positions > 0;
     if (run->seq == 0) {
-        run->seq = table ? zl_min(positions, default_seq_limit) : default_seq_limit;
+        run->seq = positions > 0 ? zl_min(positions, default_seq_limit) : default_seq_limit;
+        run->seq = zl_min(run->seq, zl_hf_longest(&out->model));
     }
-    if (table && run->seq > positions) {
+    if (run->seq > zl_hf_longest(&out->model)) {
         return zl_fail(err, ZL_E_USAGE,
                        "seq must be 1..%" PRIu64 ", the positions of %s, got %" PRIu64, positions,
                        run->model.name, run->seq);
@@ -343,12 +429,16 @@ zl_status zl_torch_run_from(zl_run *run, zl_torch_run *out, zl_warn *warn, void 
         ZL_TRY(read_deepspeed(&resolved, warn, context, &made, err));
     }
     ZL_TRY(check_range(&resolved, err));
-    if (resolved.activations > 0 && made.framework != ZL_TORCH_DEEPSPEED) {
-        return zl_fail(err, ZL_E_UNMODELLED,
-                       "given activations are modelled for the framework deepspeed only, got %s",
+    if (resolved.no_prefetch && made.framework != ZL_TORCH_FSDP1) {
+        return zl_fail(err, ZL_E_USAGE, "no-prefetch is of fsdp1, got %s; leave it out",
                        zl_framework_name(resolved.framework));
     }
-    ZL_TRY(read_lora(resolved.lora, &made, err));
+    if (resolved.bucket_view && made.framework != ZL_TORCH_DDP &&
+        made.framework != ZL_TORCH_ZERO1) {
+        return zl_fail(err, ZL_E_USAGE, "bucket-view needs the buckets of ddp or zero1, got %s",
+                       zl_framework_name(resolved.framework));
+    }
+    ZL_TRY(zt_lora_read(resolved.lora, &made, err));
     made.stage = resolved.stage;
     made.ranks = resolved.ranks;
     made.precision = precisions[resolved.precision];
@@ -359,6 +449,9 @@ zl_status zl_torch_run_from(zl_run *run, zl_torch_run *out, zl_warn *warn, void 
     made.checkpointing = resolved.recompute == ZL_RECOMPUTE_FULL;
     made.trainable_layers = resolved.trainable_layers;
     made.activations = resolved.activations;
+    made.bucket_view = resolved.bucket_view;
+    made.no_prefetch = resolved.no_prefetch;
+    made.drop_logits = resolved.drop_logits;
     memcpy(made.alloc_conf, resolved.alloc_conf, sizeof made.alloc_conf);
     for (uint32_t i = 0; i < made.steps; i++) {
         made.skipped[i] = resolved.skipped_step;

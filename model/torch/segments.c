@@ -103,7 +103,7 @@ uint32_t zt_cut(zt_allocator *a, uint32_t id, uint64_t size)
 /* Tells the driver; false: it has no memory left. */
 static bool tell(zt_allocator *a, zt_segment_action action, zt_span *s, uint64_t size)
 {
-    zt_segment_event event = {action, s->address, size, s->stream};
+    zt_segment_event event = {action, s->address, size, s->stream, s->pool == ZT_POOL_SMALL};
     if (a->driver != NULL && !a->driver(a->driver_context, &event)) {
         return false;
     }

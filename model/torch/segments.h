@@ -34,6 +34,7 @@ struct zt_allocator {
     zt_waiting waiting_mode;
     zt_addresses addresses;
     zt_driver *driver;
+    zt_freed *freed;
     void *driver_context;
     uint64_t device_total;
     uint64_t device_free;

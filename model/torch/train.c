@@ -43,14 +43,27 @@ const zt_architecture *zt_architecture_of(const zl_hf_config *model)
     switch (model->arch) {
     case ZL_HF_BERT_MLM:
     case ZL_HF_BERT_PRETRAINING:
+    case ZL_HF_ROBERTA:
         return &zt_bert;
+    case ZL_HF_DISTILBERT:
+        return &zt_distilbert;
     case ZL_HF_BERT_PRELN:
         return &zt_bing;
     case ZL_HF_GPT2:
         return &zt_gpt2;
     case ZL_HF_LLAMA:
     case ZL_HF_MIXTRAL:
+    case ZL_HF_GEMMA:
         return &zt_llama;
+    case ZL_HF_GPT_NEOX:
+    case ZL_HF_GPTJ:
+    case ZL_HF_OPT:
+    case ZL_HF_GEMMA2:
+    case ZL_HF_PHI:
+    case ZL_HF_FALCON:
+    case ZL_HF_QWEN2_MOE:
+    case ZL_HF_TENSORS:
+        return &zt_shapes;
     case ZL_HF_ARCH_COUNT:
         break;
     }
@@ -60,11 +73,13 @@ const zt_architecture *zt_architecture_of(const zl_hf_config *model)
 zt_output zt_forward(zt_process *p, const zt_batch *batch)
 {
     const char *what = zt_set_name(p, "activations and temporaries of forward");
+    const bool was = zt_weightless(p, zt_activations_given(p));
     zt_autocast_begin(p);
     zt_enter(p, p->root, NULL, 0);
     zt_output out = p->architecture->forward(p, p->model, batch);
     zt_tensor output[] = {out.loss, out.logits, out.second_logits};
     zt_leave(p, p->root, output, has_next_sentence(p) ? 3 : 2);
+    zt_weightless(p, was);
     zt_set_name(p, what);
     return (zt_output){output[0], output[1], output[2]};
 }

@@ -37,12 +37,12 @@ typedef struct zl_walk_mutation {
 ZL_NODISCARD zl_status zl_walk_mutant(const zl_run *run, uint64_t rank, zl_walk_mutation *mutation,
                                       zl_ledger *out, zl_err *err);
 
-/* Who is told of every event, in the order of the schedule. `granted` is what the allocator rounds
- * the request up to. */
+/* Who is told of every event, in the order of the schedule. `bytes` are what is asked for and what
+ * the allocator rounds that up to. */
 typedef struct zl_walk_watch {
-    void (*alloc)(void *context, zl_buf buf, uint64_t owner, uint64_t granted);
-    void (*drop)(void *context, zl_buf buf, uint64_t owner, uint64_t granted);
-    void (*enter)(void *context, zl_phase phase);
+    void (*alloc)(void *context, zl_buf buf, uint64_t owner, const uint64_t bytes[ZL_RUNG_COUNT]);
+    void (*drop)(void *context, zl_buf buf, uint64_t owner, const uint64_t bytes[ZL_RUNG_COUNT]);
+    void (*enter)(void *context, zl_visit visit, zl_phase phase);
     void (*leave)(void *context, zl_phase phase);
     /* Asked at the end of every micro-step: how many micro-steps of this optimizer step ago memory
      * looked the same; 0: it never did. Later ones go around in that circle, and the walk leaves

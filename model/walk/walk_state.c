@@ -120,7 +120,7 @@ void zl_walk_enter(zl_walk_state *w, zl_visit visit, zl_phase phase)
     w->visit = visit;
     w->phase = phase;
     if (w->watch != NULL) {
-        w->watch->enter(w->watch->context, phase);
+        w->watch->enter(w->watch->context, visit, phase);
     }
     observe(w);
 }
@@ -202,7 +202,7 @@ void zl_walk_alloc(zl_walk_state *w, zl_buf buf, uint64_t owner, uint64_t bytes)
         w->total[rung] = zl_add(w->total[rung], size[rung]);
     }
     if (w->watch != NULL) {
-        w->watch->alloc(w->watch->context, buf, owner, size[ZL_GRANTED]);
+        w->watch->alloc(w->watch->context, buf, owner, size);
     }
     observe(w);
 }
@@ -226,6 +226,6 @@ void zl_walk_drop(zl_walk_state *w, zl_buf buf, uint64_t owner)
         w->total[rung] = zl_sub(w->total[rung], size[rung]);
     }
     if (w->watch != NULL) {
-        w->watch->drop(w->watch->context, buf, owner, size[ZL_GRANTED]);
+        w->watch->drop(w->watch->context, buf, owner, size);
     }
 }

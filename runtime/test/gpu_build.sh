@@ -3,11 +3,11 @@
 # alone, zl, zl-train-cuda and torch_reference-cuda; where OpenBLAS (and MPI) are, zl-train; where GSL is, zl-validate. They
 # are in $bin; the next script of the same call finds them there. $out is where the compiler's words go.
 #
-# cJSON, zlib, and for zl-validate GSL, come from the system or from .carry, which git ignores. Filled on a Debian machine
-# that has libcjson-dev, zlib1g-dev and libgsl-dev:
+# cJSON, zlib, libyaml, and for zl-validate GSL, come from the system or from .carry, which git ignores. Filled on a Debian machine
+# that has libcjson-dev, zlib1g-dev, libyaml-dev and libgsl-dev:
 #     lib=/usr/lib/x86_64-linux-gnu; mkdir -p .carry/include .carry/lib
-#     cp -rL /usr/include/cjson /usr/include/gsl /usr/include/zlib.h /usr/include/zconf.h .carry/include
-#     cp -L $lib/libcjson.so.1 $lib/libz.so.1 $lib/libgsl.so.27 $lib/libgslcblas.so.0 .carry/lib
+#     cp -rL /usr/include/cjson /usr/include/gsl /usr/include/{zlib,zconf,yaml}.h .carry/include
+#     cp -L $lib/libcjson.so.1 $lib/libz.so.1 $lib/libyaml-0.so.2 $lib/libgsl.so.27 $lib/libgslcblas.so.0 .carry/lib
 arch=${ZR_ARCH:-90}
 work=build/gpu-train
 bin=$work/bin
@@ -20,6 +20,8 @@ cjson_header=$(find_file cJSON.h) || fail 'no cjson/cJSON.h; install libcjson-de
 cjson_library=$(find_file libcjson.so libcjson.so.1) || fail 'no libcjson.so; install libcjson-dev, or fill .carry as runtime/test/gpu_build.sh says'
 zlib_header=$(find_file zlib.h) || fail 'no zlib.h; install zlib1g-dev, or fill .carry as runtime/test/gpu_build.sh says'
 zlib_library=$(find_file libz.so libz.so.1) || fail 'no libz.so; install zlib1g-dev, or fill .carry as runtime/test/gpu_build.sh says'
+yaml_header=$(find_file yaml.h) || fail 'no yaml.h; install libyaml-dev, or fill .carry as runtime/test/gpu_build.sh says'
+yaml_library=$(find_file libyaml.so libyaml-0.so.2) || fail 'no libyaml.so; install libyaml-dev, or fill .carry as runtime/test/gpu_build.sh says'
 gsl_header=$(find_file gsl_errno.h || true)
 gsl_library=$(find_file libgsl.so libgsl.so.27 libgsl.so.28 || true)
 gsl_cblas=$(find_file libgslcblas.so libgslcblas.so.0 || true)
@@ -125,7 +127,7 @@ compile() { # one command a line
     echo "$cc $c_flags -Imodel -c $source -o $(object model "$source")"
   done
   for source in model/cli/*.c; do
-    echo "$cc $c_flags -Imodel -D_GNU_SOURCE $(isystem "$(dirname "$zlib_header")") -c $source -o $(object zl "$source")"
+    echo "$cc $c_flags -Imodel -D_GNU_SOURCE $(isystem "$(dirname "$zlib_header")" "$(dirname "$yaml_header")") -c $source -o $(object zl "$source")"
   done
   [ $with_host = 0 ] || for source in $(host_sources); do
     echo "${mpicc:-$cc} $c_flags -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math $runtime_flags $(isystem "$(dirname "$openblas_header")") -c $source -o $(object host "$source")"
@@ -148,7 +150,7 @@ build_all() {
   [ $with_nccl = 0 ] || nccl_path=-Wl,-rpath,$(dirname "$(realpath "$nccl_library")")
   # shellcheck disable=SC2086
   {
-    "$cc" "$o"/{zl,model,base}-*.o -o "$bin/zl" $cjson $(link "$zlib_library") -lm
+    "$cc" "$o"/{zl,model,base}-*.o -o "$bin/zl" $cjson $(link "$zlib_library" "$yaml_library") -lm
     "$cc" "$o"/{common,cuda,base}-*.o $kernels/*.o -o "$bin/zl-train-cuda" $cjson $(link "$lt_library") $nccl_path \
       "$cudart_static" -lstdc++ -lpthread -ldl -lrt -lm
     "$cc" -Wl,--wrap=zr_cross_entropy "$o"/reference-*.o "$o"/{cuda,base}-*.o $kernels/*.o $(find "$o" -name 'common-*.o' -not -name '*train_main*') \

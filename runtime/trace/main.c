@@ -116,6 +116,19 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     return key >= KEY_OUTPUT && key <= KEY_READ ? 0 : ARGP_ERR_UNKNOWN;
 }
 
+/* What argp would refuse without saying what is near. */
+static zl_status check_words(char *const *argv, zl_err *err)
+{
+    const char *names[sizeof rows / sizeof rows[0] + 3] = {"help", "usage", "version"};
+    size_t count = 3;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].name != NULL) {
+            names[count++] = rows[i].name;
+        }
+    }
+    return zl_options_known(argv, true, names, count, err);
+}
+
 static zl_status parse(int argc, char **argv, options *out, zl_err *err)
 {
     static const struct argp argp = {
@@ -136,6 +149,7 @@ static zl_status parse(int argc, char **argv, options *out, zl_err *err)
     argp_err_exit_status = ZL_E_USAGE;
     options o = {.warm = "warm", .tolerance = usual_tolerance};
     parsing p = {.options = &o, .err = err};
+    ZL_TRY(check_words(argv, err));
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &p) != 0) {
         return zl_fail(err, ZL_E_USAGE, "wrong options; see zl-trace --help");
     }

@@ -141,25 +141,40 @@ static void settle(zr_meter *m, uint64_t time, int device)
     }
 }
 
-/* Counts an allocation in every granule that its addresses touch, or out of them again. */
+/* One allocation more, or less, that touches the granule. */
+static void count_granule(zr_meter *m, zr_traced_device *d, uint64_t at, bool in)
+{
+    uint64_t *const count = zr_map_find(&d->granules, at);
+    if (in && count == NULL) {
+        keep(m, &d->granules, at, 1);
+        d->granule_bytes = zl_add(d->granule_bytes, granule);
+    } else if (in) {
+        ++*count;
+    } else if (count != NULL && --*count == 0) {
+        zr_map_remove(&d->granules, at);
+        d->granule_bytes = zl_sub(d->granule_bytes, granule);
+    }
+}
+
+/* Counts an allocation in the granules that its addresses touch, or out of them again. Others can
+ * only touch its first and its last: those between are all its own, however many. */
 static void count_granules(zr_meter *m, zr_traced_device *d, const zr_item *i, bool in)
 {
+    const uint64_t first = i->key & ~(granule - 1);
     const uint64_t end = zl_align_up(zl_add(i->key, i->bytes), granule);
     if (zl_poisoned(end)) {
         return;
     }
-    for (uint64_t at = i->key & ~(granule - 1); at < end; at += granule) {
-        uint64_t *const count = zr_map_find(&d->granules, at);
-        if (in && count == NULL) {
-            keep(m, &d->granules, at, 1);
-            d->granule_bytes = zl_add(d->granule_bytes, granule);
-        } else if (in) {
-            ++*count;
-        } else if (count != NULL && --*count == 0) {
-            zr_map_remove(&d->granules, at);
-            d->granule_bytes = zl_sub(d->granule_bytes, granule);
-        }
+    const uint64_t bytes = zl_sub(end, first);
+    const uint64_t edges = zl_min(bytes, zl_mul(2, granule));
+    const uint64_t between = zl_sub(bytes, edges);
+    if (bytes > 0) {
+        count_granule(m, d, first, in);
     }
+    if (bytes > granule) {
+        count_granule(m, d, zl_sub(end, granule), in);
+    }
+    d->granule_bytes = in ? zl_add(d->granule_bytes, between) : zl_sub(d->granule_bytes, between);
     d->alloc_bytes = in ? zl_add(d->alloc_bytes, i->bytes) : zl_sub(d->alloc_bytes, i->bytes);
 }
 

@@ -243,6 +243,20 @@ static const struct argp_option *all_options(void)
     return all;
 }
 
+/* What argp would refuse without saying what is near. */
+static zl_status check_words(const struct argp_option *rows, char *const *argv, zl_err *err)
+{
+    const char *names[RUN_ENTRIES + sizeof(own_options) / sizeof(own_options[0]) + 3] = {
+        "help", "usage", "version"};
+    size_t count = 3;
+    for (; rows->name != NULL || rows->doc != NULL; rows++) {
+        if (rows->name != NULL) {
+            names[count++] = rows->name;
+        }
+    }
+    return zl_options_known(argv, false, names, count, err);
+}
+
 static zl_status check_loopback(const zr_options *o, zl_err *err)
 {
     if (o->loopback && o->loopback_rank >= o->run.ranks) {
@@ -318,6 +332,7 @@ zl_status zr_options_parse(int argc, char **argv, bool silent, zr_options *out, 
     zl_run_init(&options.run);
     options.run.backend = zr_device_backend();
     parsing p = {.options = &options, .err = err};
+    ZL_TRY(check_words(argp.options, argv, err));
     const unsigned flags = silent ? ARGP_SILENT : 0;
     if (argp_parse(&argp, argc, argv, flags, NULL, &p) != 0) {
         return zl_fail(err, ZL_E_USAGE, "wrong options; see zl-train --help");

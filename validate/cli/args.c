@@ -116,6 +116,21 @@ static error_t take(int key, char *value, struct argp_state *state)
     return 0;
 }
 
+/* What argp would refuse without saying what is near. */
+static void check_words(const struct argp_option *options, char *const *argv)
+{
+    const char *names[ROWS_MAX + 3];
+    size_t count = 0;
+    zl_err err = {.status = ZL_OK};
+    for (; options[count].name != NULL; count++) {
+        names[count] = options[count].name;
+    }
+    if (zl_options_known(argv, false, names, count, &err) != ZL_OK) {
+        fprintf(stderr, "%s: %s\n", argv[0], err.text);
+        exit(ZL_E_USAGE);
+    }
+}
+
 void zv_args_parse(const zv_command *command, int argc, char **argv, zv_settings *out)
 {
     struct argp_option options[ROWS_MAX + 3] = {{0}};
@@ -139,6 +154,7 @@ void zv_args_parse(const zv_command *command, int argc, char **argv, zv_settings
     grammar g = {.command = command, .settings = out};
     const struct argp argp = {
         .options = options, .parser = take, .args_doc = command->operand, .doc = doc};
+    check_words(options, argv);
     if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &g) != 0) {
         exit(ZL_E_USAGE);
     }

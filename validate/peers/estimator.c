@@ -23,6 +23,8 @@ uint64_t zv_largest_layer(const zl_hf_config *model)
     switch (model->arch) {
     case ZL_HF_BERT_MLM:
     case ZL_HF_BERT_PRETRAINING:
+    case ZL_HF_ROBERTA:
+    case ZL_HF_DISTILBERT:
         /* The decoder has the token table and a bias. */
         return zl_max(linear(h, model->vocab, true), linear(h, model->ffn, true));
     case ZL_HF_BERT_PRELN: /* there the bias is the head's */
@@ -31,10 +33,19 @@ uint64_t zv_largest_layer(const zl_hf_config *model)
         /* The table, or one of the two large matrices of a block. */
         return zl_max(table, zl_max(linear(h, model->ffn, true), linear(h, zl_mul(3, h), true)));
     case ZL_HF_LLAMA:
+    case ZL_HF_GEMMA:
         return zl_max(table, linear(h, model->ffn, model->mlp_bias));
     case ZL_HF_MIXTRAL:
         /* All experts of a layer are two tensors of one module: gate and up, down. */
         return zl_max(table, zl_prod(3, model->experts, h, model->ffn));
+    case ZL_HF_GPT_NEOX: /* no record is of these */
+    case ZL_HF_GPTJ:
+    case ZL_HF_OPT:
+    case ZL_HF_GEMMA2:
+    case ZL_HF_PHI:
+    case ZL_HF_FALCON:
+    case ZL_HF_QWEN2_MOE:
+    case ZL_HF_TENSORS:
     case ZL_HF_ARCH_COUNT:
         break;
     }

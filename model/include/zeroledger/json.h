@@ -1,10 +1,11 @@
 /* The only door to cJSON: strict reading, exact integers, atomic writing.
  *
  * Reading refuses trailing text, nesting deeper than 64, a key given twice with different values,
- * and whatever else is not JSON (with line and column); typed reading refuses integers beyond 2^53
- * and wrong types, each with the path of the value ("cells[2].buffers[0].end"). Our own files are
- * read through zl_json_only, which rejects unknown keys and every duplicate; foreign files may have
- * both.
+ * and whatever else is not JSON ("FILE:LINE:COLUMN: expected this, got that"); a byte order mark
+ * and carriage returns at the ends of lines are read over. Typed reading refuses integers beyond
+ * 2^53 and wrong types, each with the path of the value ("cells[2].buffers[0].end"). Our own files
+ * are read through zl_json_only, which rejects unknown keys and every duplicate; foreign files may
+ * have both.
  */
 #ifndef ZEROLEDGER_JSON_H
 #define ZEROLEDGER_JSON_H
@@ -33,6 +34,21 @@ typedef struct zl_json_doc zl_json_doc;
 ZL_API ZL_NODISCARD zl_status zl_json_parse(const char *name, const char *text, size_t size,
                                             zl_json_doc **out, zl_err *err);
 ZL_API ZL_NODISCARD zl_status zl_json_load(const char *path, zl_json_doc **out, zl_err *err);
+/* What is no JSON, but what lenient readers forgive: the line of the first of each, 0: none. */
+typedef struct zl_json_lapses {
+    uint64_t comment; /* # and // up to the end of the line, or between slash-star and star-slash */
+    uint64_t comma;   /* a comma behind the last member or element */
+    uint64_t repeat;  /* a key given again with the same value */
+    uint64_t mark;    /* a byte order mark; line 1 */
+} zl_json_lapses;
+
+/* As zl_json_load, for a file whose own readers are lenient: comments and trailing commas are read
+ * over too. *lapses says what was forgiven. */
+ZL_API ZL_NODISCARD zl_status zl_json_load_lenient(const char *path, zl_json_doc **out,
+                                                   zl_json_lapses *lapses, zl_err *err);
+ZL_API ZL_NODISCARD zl_status zl_json_parse_lenient(const char *name, const char *text, size_t size,
+                                                    zl_json_doc **out, zl_json_lapses *lapses,
+                                                    zl_err *err);
 ZL_API void zl_json_free(zl_json_doc *doc);
 ZL_API zl_json zl_json_root(const zl_json_doc *doc);
 
@@ -43,6 +59,8 @@ ZL_API zl_json zl_json_item(zl_json array, size_t index);
  * `size_t i = 0; zl_json item; while (zl_json_each(array, &i, &item)) { ... }` with item left alone
  * between the calls. False past the end, and for anything but an array. */
 ZL_API bool zl_json_each(zl_json array, size_t *index, zl_json *item);
+/* The members likewise, null ones too; the key is borrowed. */
+ZL_API bool zl_json_each_member(zl_json object, size_t *index, const char **key, zl_json *value);
 ZL_API size_t zl_json_size(zl_json value); /* members or elements; 0 for anything else */
 ZL_API const char *zl_json_key(zl_json object, size_t index); /* borrowed; NULL past the end */
 ZL_API bool zl_json_is_object(zl_json value);

@@ -20,6 +20,7 @@
 
 #include "zeroledger/error.h"
 #include "zeroledger/export.h"
+#include "zeroledger/json.h"
 #include "zeroledger/model.h"
 #include "zeroledger/vocab.h"
 
@@ -87,6 +88,7 @@ typedef struct zl_run {
     uint64_t ranks;        /* N */
     uint64_t micro_batch;  /* B, sequences per rank and micro-step */
     uint64_t seq;          /* T */
+    uint64_t layers;       /* instead of the model's own depth; 0: its own */
     uint64_t accumulation; /* A, micro-steps per optimizer step */
     zl_precision precision;
     zl_grad_dtype grad_dtype;
@@ -109,9 +111,13 @@ typedef struct zl_run {
     bool skipped_step;                   /* every step is skipped, fp16 overflows */
     uint64_t activations;                /* bytes, given instead of modelled; 0: modelled */
     bool zero_init;                      /* DeepSpeed: the model is built under zero.Init */
+    bool bucket_view;                    /* DDP: gradient_as_bucket_view */
+    bool no_prefetch;                    /* FSDP1: backward_prefetch is None */
+    bool drop_logits;                    /* the output is dropped before backward */
     char alloc_conf[ZL_ALLOC_CONF_SIZE]; /* PYTORCH_ALLOC_CONF */
     char hf_config[ZL_CONFIG_SIZE];      /* the model's config.json, compact, what shapes it */
     char ds_config[ZL_CONFIG_SIZE];      /* ds_config.json, compact; "": none */
+    zl_json_lapses ds_lapses;            /* of the file it was read from; not in run.json */
     uint64_t given;                      /* bit i: option i of the table was set; not in run.json */
 } zl_run;
 
@@ -137,11 +143,28 @@ typedef struct zl_option {
 /* Rows in order; NULL past the end. Static storage. */
 ZL_API const zl_option *zl_run_option(size_t index);
 
+/* What a value of an option of that table is. */
+typedef enum zl_value_type {
+    ZL_VALUE_NONE, /* a flag */
+    ZL_VALUE_COUNT,
+    ZL_VALUE_BYTES, /* with a unit, or a count */
+    ZL_VALUE_REAL,
+    ZL_VALUE_NAME, /* without a comma inside */
+    ZL_VALUE_TEXT  /* a file, or words with commas */
+} zl_value_type;
+ZL_API zl_value_type zl_run_option_type(const zl_option *option);
+
 /* Sets one option from its text, with the name or the alias. ZL_E_USAGE names option, value and the
  * legal values. A flag takes value NULL. "run" loads a run.json, "model" a preset or file,
  * "deepspeed-config" a ds_config.json, which implies the framework deepspeed. */
 ZL_API ZL_NODISCARD zl_status zl_run_set(zl_run *run, const char *name, const char *value,
                                          zl_err *err);
+
+/* Sets one value inside the run's ds_config.json, as "zero_optimization.stage" to "3": the value is
+ * JSON, objects on the way are made, path "" replaces everything. ZL_E_INPUT: something on the way
+ * is no object, or the value is no JSON. */
+ZL_API ZL_NODISCARD zl_status zl_run_set_config(zl_run *run, const char *path, const char *value,
+                                                zl_err *err);
 
 /* Resolves defaults that depend on others (seq; with a framework precision, stage, attention) and
  * refuses what cannot be run: ZL_E_USAGE with the remedy. Every zl_run passed to another function
@@ -152,6 +175,9 @@ ZL_API ZL_NODISCARD zl_status zl_run_check(zl_run *run, zl_err *err);
  * with zl_run_check. Save is atomic (temporary file, fsync, rename). path "-" = stdin / stdout. */
 ZL_API ZL_NODISCARD zl_status zl_run_load(const char *path, zl_run *out, zl_err *err);
 ZL_API ZL_NODISCARD zl_status zl_run_save(const zl_run *run, const char *path, zl_err *err);
+
+/* Puts the members of run.json, its schema first, into the object that is open. */
+ZL_API void zl_run_write(const zl_run *run, zl_json_writer *w);
 
 /* 16 lower-case hex digits and a NUL: FNV-1a 64 of the canonical run.json text, the model's label
  * left out. run.json of a native run has no keys of other frameworks, nor the other way round. */

@@ -43,8 +43,16 @@ ZL_API void zl_format_bytes(uint64_t bytes, zl_byte_unit unit, int decimals, cha
 /* "1,234,567". */
 ZL_API void zl_format_count(uint64_t n, char *text, size_t size);
 
-/* The name in the list nearest to `name` (edit distance), or NULL if none is near. */
+/* The name in the list nearest to `name` (edit distance; capitals do not matter, and a beginning is
+ * near), or NULL if none is near. */
 ZL_API const char *zl_nearest(const char *name, const char *const *names, size_t count);
+
+/* Whether every word of argv[1..], NULL at the end, that begins with -- begins one of the names:
+ * ZL_E_USAGE with the nearest if not. Ends at "--", and, in order, at the first word that is no
+ * option. */
+ZL_API ZL_NODISCARD zl_status zl_options_known(char *const *argv, bool in_order,
+                                               const char *const *names, size_t count,
+                                               zl_err *err);
 
 /* Whole file into a NUL-terminated heap buffer the caller frees; a byte 0 inside is an error. "-" =
  * stdin. */

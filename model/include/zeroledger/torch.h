@@ -38,6 +38,18 @@ typedef enum zl_hf_arch {
     ZL_HF_GPT2,             /* GPT2LMHeadModel */
     ZL_HF_LLAMA,            /* LlamaForCausalLM */
     ZL_HF_MIXTRAL,          /* MixtralForCausalLM, grouped experts */
+    ZL_HF_ROBERTA,          /* RobertaForMaskedLM */
+    ZL_HF_DISTILBERT,       /* DistilBertForMaskedLM */
+    ZL_HF_GEMMA,            /* GemmaForCausalLM */
+    ZL_HF_MODELLED_COUNT,   /* of those before, operations are modelled, except BERT_PRELN's; of */
+    ZL_HF_GPT_NEOX = ZL_HF_MODELLED_COUNT, /* those from here, tensors: GPTNeoXForCausalLM */
+    ZL_HF_GPTJ,                            /* GPTJForCausalLM */
+    ZL_HF_OPT,                             /* OPTForCausalLM */
+    ZL_HF_GEMMA2,                          /* Gemma2ForCausalLM */
+    ZL_HF_PHI,                             /* PhiForCausalLM */
+    ZL_HF_FALCON,                          /* FalconForCausalLM */
+    ZL_HF_QWEN2_MOE,                       /* Qwen2MoeForCausalLM */
+    ZL_HF_TENSORS,                         /* any: the tensors of a safetensors file */
     ZL_HF_ARCH_COUNT
 } zl_hf_arch;
 
@@ -47,6 +59,27 @@ typedef enum zl_hf_activation {
     ZL_HF_SILU,
     ZL_HF_ACTIVATION_COUNT
 } zl_hf_activation;
+
+/* How the matrices of a quantised checkpoint lie in memory. */
+typedef enum zl_hf_quantization_kind {
+    ZL_HF_UNQUANTISED,
+    ZL_HF_BNB_4BIT, /* bitsandbytes, nf4 or fp4, one fp32 scale per 64 elements */
+    ZL_HF_BNB_8BIT, /* bitsandbytes LLM.int8(), one fp32 scale per row */
+    ZL_HF_GPTQ,     /* packed into int32, fp16 scale and zero per group */
+    ZL_HF_AWQ,      /* the same without the order of rows */
+    ZL_HF_FP8,      /* one byte, one fp32 scale per block or per matrix */
+} zl_hf_quantization_kind;
+
+enum { ZL_HF_SKIPPED = 256 };
+
+typedef struct zl_hf_quantization {
+    zl_hf_quantization_kind kind;
+    uint64_t bits;         /* GPTQ, AWQ: of an element */
+    uint64_t group;        /* elements (bitsandbytes) or inputs (GPTQ, AWQ) of a scale; 0: all */
+    uint64_t block[2];     /* FP8: rows and columns of a scale; 0: the matrix has one */
+    bool double_quantised; /* bitsandbytes: scales are 8-bit themselves */
+    char skipped[ZL_HF_SKIPPED]; /* modules that are left as they are: "lm_head,gate" */
+} zl_hf_quantization;
 
 typedef struct zl_hf_config {
     zl_hf_arch arch;
@@ -61,12 +94,52 @@ typedef struct zl_hf_config {
     bool relative;     /* Mistral, Qwen2: other classes with Llama's operations */
     uint64_t window;   /* tokens that attention looks back; 0: all */
     double embedding_dropout, attention_dropout, hidden_dropout; /* probabilities */
+    bool query_norm;                  /* Qwen3, Phi: norms of the heads of q and k */
+    bool fused_projections;           /* Phi-3: q, k, v are one matrix, gate and up another */
+    uint64_t rotary;                  /* of head_dim, that turn with the position; 0: all */
+    uint64_t table_width;             /* OPT: of the token table, if not hidden; else 0 */
+    uint64_t dense_ffn, shared_ffn;   /* Qwen2-MoE: of layers without experts, of all tokens */
+    uint64_t sparse_step;             /* Qwen2-MoE: every so many layers has experts */
+    bool grouped_queries, single_key; /* Falcon: new_decoder_architecture, multi_query */
+    bool parallel, two_norms;         /* Falcon: attention beside the MLP; each its norm */
+    bool affine_norms, final_norm;    /* OPT: norms have weights; one behind the layers */
+    zl_hf_quantization quantization;  /* of the stored weights */
+    char stored[16];                  /* dtype of the checkpoint, "bfloat16"; "": not said */
+    char tensors[ZL_CONFIG_SIZE];     /* ZL_HF_TENSORS: by name, base/safetensors.h; else "" */
 } zl_hf_config;
-
 /* Reads the content of a config.json; absent keys take the defaults of the transformers library,
  * keys that move no memory are ignored. ZL_E_UNMODELLED names what is outside: another
  * architecture, activation, quantised weights. */
 ZL_API ZL_NODISCARD zl_status zl_hf_config_read(zl_json config, zl_hf_config *out, zl_err *err);
+
+/* Whether the operations of the model's classes are modelled, so that activations are. */
+ZL_API bool zl_hf_operations_modelled(const zl_hf_config *model);
+
+/* A model_type that zl_hf_config_read knows, by index; NULL past the end. */
+typedef struct zl_hf_type {
+    const char *name;         /* "qwen2" */
+    const char *architecture; /* "Qwen2ForCausalLM" */
+    bool operations;          /* false: shapes only */
+} zl_hf_type;
+ZL_API bool zl_hf_type_at(size_t index, zl_hf_type *out);
+
+/* What the weights are. */
+typedef struct zl_hf_weights {
+    uint64_t parameters; /* elements, tied ones once */
+    uint64_t quantised;  /* of them in quantised matrices */
+    uint64_t tensors;    /* of parameters */
+    uint64_t bytes;      /* as stored: quantised or in the checkpoint's dtype; 0: not said */
+} zl_hf_weights;
+ZL_API ZL_NODISCARD zl_status zl_hf_weights_of(const zl_hf_config *model, zl_hf_weights *out,
+                                               zl_err *err);
+/* Tokens of the longest sequence: the rows of the position table; 2^64 - 2 where positions are
+ * rotated, which ends nowhere. */
+ZL_API uint64_t zl_hf_longest(const zl_hf_config *model);
+
+/* The first difference between the tensors of a checkpoint ("tensors" of zl_model_weights) and those
+ * that the model's classes register, as a sentence; "": none, or the weights are quantised. */
+ZL_API ZL_NODISCARD zl_status zl_hf_compare(const zl_hf_config *model, zl_json tensors, char *line,
+                                            size_t size, zl_err *err);
 
 /* ---- the run ---- */
 
@@ -117,6 +190,14 @@ typedef enum zl_ds_optimizer {
     ZL_DS_ADAM8BIT
 } zl_ds_optimizer;
 
+/* How a value came about that the file leaves to others: "auto", or what it says in other words. */
+typedef struct zl_ds_resolved {
+    char key[64];   /* "zero_optimization.reduce_bucket_size" */
+    char value[24]; /* "589824" */
+    char why[96];   /* "hidden size squared" */
+} zl_ds_resolved;
+enum { ZL_DS_RESOLVED_MAX = 16 };
+
 /* A ds_config.json with every default of its release filled in. Sizes of buckets in elements. */
 typedef struct zl_ds_config {
     uint32_t version; /* 1,000,000 major + 1,000 minor + patch: 0.19.6 = 19006 */
@@ -140,16 +221,34 @@ typedef struct zl_ds_config {
     zl_ds_optimizer optimizer;
     bool momentum;                      /* SGD with momentum */
     bool clips;                         /* gradient_clipping is more than 0 */
+    uint64_t train_batch;               /* 0 where the file does not say */
     uint64_t micro_batch, accumulation; /* 0, 1 where the file does not say */
+    bool accumulation_set;              /* it does */
     bool memory_breakdown;              /* prints, and so resets, the peaks between the phases */
     /* Not in the file, but in the program that reads it: */
     bool zero_init;      /* the model is built under deepspeed.zero.Init */
     bool decay_groups;   /* biases and norms are a parameter group of their own */
     bool pooler_outside; /* the optimizer is not given the pooler (Bing BERT) */
+    zl_ds_resolved resolved[ZL_DS_RESOLVED_MAX];
+    size_t resolved_count;
 } zl_ds_config;
 
-/* Hears one line for every key of a foreign file that nobody knows. */
+/* Hears one line for whatever of a foreign file is read in spite of a flaw: a key that nobody
+ * knows, an older name, a spelling that the file's own reader refuses. */
 typedef void zl_warn(void *context, const char *line);
+
+/* What surrounds a ds_config.json: the release that reads it, and the arguments and the model by
+ * which Hugging Face's Trainer and accelerate replace "auto". 0, false: not known. */
+typedef struct zl_ds_program {
+    uint32_t version;
+    uint64_t hidden; /* hidden size of the model */
+    uint64_t ranks, micro_batch, accumulation;
+    bool precision_given, clip_given;
+    zl_precision precision;
+    double clip; /* largest gradient norm */
+    zl_warn *warn;
+    void *context;
+} zl_ds_program;
 
 /* "0.19.6" is 19006. ZL_E_INPUT: no such text; ZL_E_UNMODELLED: a release outside 0.5 to 0.19. */
 ZL_API ZL_NODISCARD zl_status zl_ds_version_parse(const char *text, uint32_t *out, zl_err *err);
@@ -158,11 +257,19 @@ ZL_API ZL_NODISCARD zl_status zl_ds_version_parse(const char *text, uint32_t *ou
 ZL_API zl_ds_config zl_ds_config_default(uint32_t version);
 
 /* Reads a ds_config.json on top of the defaults of a release. Element counts may be written
- * 500000000, 5e8 or "5e8"; fractions are cut off. "auto" (which Hugging Face's Trainer replaces) is
- * ZL_E_INPUT and names the key; a key that moves memory in a way outside the model is
- * ZL_E_UNMODELLED unless its value switches it off. warn may be NULL. */
+ * 500000000, 5e8 or "5e8"; fractions are cut off. "auto" is replaced by the rules of transformers
+ * and accelerate, which out->resolved tells; where the program does not decide it, it is ZL_E_INPUT
+ * and names the option that would. A key that moves memory in a way outside the model is
+ * ZL_E_UNMODELLED unless its value switches it off. */
+ZL_API ZL_NODISCARD zl_status zl_ds_config_read_in(zl_json file, const zl_ds_program *program,
+                                                   zl_ds_config *out, zl_err *err);
+/* The same of a program of which nothing is known. warn may be NULL. */
 ZL_API ZL_NODISCARD zl_status zl_ds_config_read(zl_json file, uint32_t version, zl_ds_config *out,
                                                 zl_warn *warn, void *context, zl_err *err);
+
+/* Gives a run of deepspeed that has no ds_config.json the one that its options mean; another file is
+ * left as it is. The run stays what it was. */
+ZL_API ZL_NODISCARD zl_status zl_ds_config_of_options(zl_run *run, zl_err *err);
 
 enum { ZL_TORCH_STEPS_MAX = 64, ZL_LORA_TARGETS_MAX = 16, ZL_LORA_NAME = 32 };
 
@@ -188,6 +295,8 @@ typedef struct zl_torch_run {
     uint32_t lora_targets; /* count */
     char lora_target[ZL_LORA_TARGETS_MAX][ZL_LORA_NAME]; /* last part of a module's name */
     double lora_dropout;
+    bool lora_all_linear;            /* every linear layer but the output's, whatever the targets */
+    char lora_pattern[ZL_LORA_SIZE]; /* POSIX, of whole names, instead of targets; "": none */
     uint64_t trainable_layers; /* only the last K layers train; 0: all */
     bool meta_init;            /* FSDP2: parameters were born sharded, on the meta device */
     char alloc_conf[256];      /* PYTORCH_ALLOC_CONF */
@@ -195,6 +304,8 @@ typedef struct zl_torch_run {
     uint32_t steps;                   /* optimizer steps to walk; default 4 */
     bool skipped[ZL_TORCH_STEPS_MAX]; /* step i was skipped by fp16 overflow */
     uint64_t activations;             /* given instead of modelled; 0: modelled */
+    bool states_only; /* nothing is known of activations: right is only what they do not move, see
+                         zl_mark_depends */
     uint32_t multiprocessors;         /* of the GPU: 132 (H100, H200), 108 (A100) */
     uint32_t capability;              /* 90 */
     uint64_t device_total;            /* bytes; 0: no limit */
@@ -246,10 +357,21 @@ typedef struct zl_marks {
     char optimizer_class[48]; /* DeepSpeed: what wraps the optimizer */
 } zl_marks;
 
+/* The ranks that may be the heaviest: the index-th of them, false past the end. Mostly rank 0 alone;
+ * where optimizer states are dealt out unevenly, every rank, of many the first ones and the last. */
+ZL_API bool zl_torch_rank_at(const zl_torch_run *run, uint64_t index, uint64_t *rank);
+
 /* One rank's walk. ZL_E_UNMODELLED names what is outside; ZL_E_USAGE an impossible setup. */
 ZL_API ZL_NODISCARD zl_status zl_torch_predict(const zl_torch_run *run, uint64_t rank,
                                                zl_marks *out, zl_err *err);
 ZL_API void zl_marks_clear(zl_marks *marks);
+
+/* Which figures of a mark the activations move: of a run with states_only those are unknown. */
+typedef struct zl_depends {
+    bool requested, peak_requested;
+    bool others; /* allocated, active, reserved, their peaks, device_used: which blocks are there */
+} zl_depends;
+ZL_API zl_depends zl_mark_depends(const zl_mark *mark);
 
 /* ---- what the bytes are ---- */
 

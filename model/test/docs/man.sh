@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# scdoc accepts every manual page, each has the sections it must have, and every option and command that a
-# program's help shows is in its page.
-# usage: man.sh BIN_DIR SOURCE_DIR      exit 77 without scdoc
+# scdoc, where it is, accepts every manual page; each is installed and has the sections it must have; every option
+# and command that a program's help shows is in its page, every schema and every member of a run.json in theirs.
+# usage: man.sh BIN_DIR SOURCE_DIR
 set -euo pipefail
 [ $# = 2 ] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
-command -v scdoc >/dev/null || { echo 'no scdoc here'; exit 77; }
-bin=$1 man=$2/docs/man page=$2/model/cmake/man_page.sh
+bin=$1 man=$2/docs/man schema=$2/docs/schema page=$2/model/cmake/man_page.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
 unset ARGP_HELP_FMT COLUMNS
+command -v scdoc >/dev/null || { echo 'no scdoc here: pages are read, but not rendered'; scdoc() { cat; }; }
 bad=0
 say() { echo "$1"; bad=1; }
 
@@ -17,6 +17,7 @@ for file in "$man"/*.scd; do
   name=$(basename "$file" .scd)
   bash "$page" "$bin" "$file" >"$work/$name.scd"
   scdoc <"$work/$name.scd" >"$work/$name" || say "$name: scdoc refuses it"
+  grep -qx "  $name.scd" "$man/CMakeLists.txt" || say "$name: docs/man/CMakeLists.txt does not install it"
   sections=(NAME DESCRIPTION 'SEE ALSO')
   [[ $name != *.1 ]] || sections+=(SYNOPSIS 'EXIT STATUS')
   for section in "${sections[@]}"; do
@@ -60,4 +61,16 @@ while read -r command; do
   has_options zl-validate.1 zl-validate "$command"
   has_texts zl-validate.1 zl-validate "$command"
 done < <("$bin/zl-validate" --help | sed -n 's/^  \([a-z][a-z]*\)  *[A-Z].*/\1/p')
+
+if [ -d "$schema" ]; then
+  for file in "$schema"/*.schema.json; do
+    grep -Fq "*$(basename "$file" .schema.json)*" "$work/zl-schemas.5.scd" ||
+      say "zl-schemas.5: $(basename "$file") is missing"
+  done
+  while IFS= read -r key; do # indented as deep as the members of a run, and of its model, are
+    grep -Fq -e "*${key//_/\\_}*" "$work/zl-run.5.scd" || grep -Fq -e "*--${key//_/-}*" "$work/zl-predict.1.scd" ||
+      say "zl-run.5: $key is missing"
+  done < <(sed -n 's/^ *"\([a-z_]*\)": {.*/\1/p' "$schema/run.schema.json" "$schema/framework-run.schema.json" |
+    grep -Ev '^(properties|run)$' | sort -u)
+fi
 exit $bad

@@ -220,8 +220,9 @@ static zl_status check_names(const rule *r, zl_json schema, zl_json value)
 
 static zl_status check_items(const rule *r, zl_json schema, zl_json value)
 {
-    for (size_t i = 0; zl_json_is_array(value) && i < zl_json_size(value); i++) {
-        ZL_TRY(check_part(r, schema, zl_json_item(value, i)));
+    zl_json item = {0};
+    for (size_t i = 0; zl_json_each(value, &i, &item);) {
+        ZL_TRY(check_part(r, schema, item));
     }
     return ZL_OK;
 }

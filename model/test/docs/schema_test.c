@@ -71,7 +71,7 @@ static void bad_documents_are_refused(void **state)
         {"compare", "\"verdict\": \"agrees\"", "\"verdict\": \"close\"", "verdict: is none"},
         {"decode", "\"low\": ", "\"low\": -", "asked.low: must be at least 0"},
         {"terms", "\"shards\": true", "\"shards\": \"yes\"", "shards: is not of type boolean"},
-        {"fit", "micro_batch", "seq", "quantity: is not the value"},
+        {"fit", "micro_batch", "sequence", "quantity: is none of the values"},
         {"list", "\"what\": \"", "\"what\": \"x", "what: is none of the values"},
         {"train", "\"loss\": ", "\"loss\": \"nan\", \"was\": ", "loss: is not of type"},
         {"train", "\"date\": \"2", "\"date\": \"at 2", "provenance.date: must match"},

@@ -20,6 +20,6 @@ if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH
   PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name zeroledger.pc)")
   # shellcheck disable=SC2046
-  "$@" "$here/consumer/consumer.c" -o "$work/flags" $(pkg-config --define-variable=prefix="$work/prefix" --cflags --libs zeroledger)
+  "$@" "$here/consumer/consumer.c" -o "$work/flags" $(pkg-config --cflags --libs zeroledger)
   LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$work/flags"
 fi

@@ -111,6 +111,19 @@ static void damage_is_refused_with_its_line(void **state)
     }
 }
 
+/* 2^48 bytes are 134 million granules, of which two may be shared: counting each took minutes. */
+static void a_size_costs_no_time(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD "alloc 1200 0 c0 0 cuMemAlloc 7f0000000000 281474976710656\n";
+    zr_recording_read r;
+    zl_err err = {0};
+    assert_int_equal(parse(text, &r, &err), ZL_OK);
+    assert_true(r.meter.device[0].traced == (uint64_t)1 << 48);
+    assert_int_equal(r.meter.device[0].granules.used, 2);
+    zr_meter_release(&r.meter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +131,7 @@ int main(void)
         cmocka_unit_test(an_unfinished_line_is_no_damage),
         cmocka_unit_test(a_lost_line_is_noticed),
         cmocka_unit_test(damage_is_refused_with_its_line),
+        cmocka_unit_test(a_size_costs_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

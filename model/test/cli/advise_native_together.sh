@@ -1,0 +1,1 @@
+zl advise --model gpt2-xl --stage 1 --ranks 4 --micro-batch 8 --capacity 9GiB --units MiB | sed -n "/^Together/,\$p"

@@ -1,0 +1,2 @@
+printf 'distributed_type: FSDP\nnum_processes: 2\nmixed_precision: bf16\nfsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n' >accelerate.yaml
+zl predict --model gpt2 --seq 128 --accelerate-config accelerate.yaml

@@ -1,0 +1,1 @@
+zl advise --model gpt2 --headroom 5%

@@ -1,0 +1,1 @@
+zl advise --model gpt2 --framework fsdp2 --precision fp16-mixed

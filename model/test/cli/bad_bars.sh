@@ -1,0 +1,1 @@
+zl predict --bars maybe --model gpt2

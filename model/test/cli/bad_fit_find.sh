@@ -1,0 +1,1 @@
+zl fit --model gpt2 --gpu a100-40g --find micro

@@ -1,0 +1,1 @@
+zl predict --model gpt2 --layers 0

@@ -1,0 +1,1 @@
+zl sweep --model gpt2 --seq 4096,8192 --format csv

@@ -1,0 +1,1 @@
+zl sweep --model gpt2 --framework native,ddp --kinds

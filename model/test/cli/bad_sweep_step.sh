@@ -1,0 +1,1 @@
+zl sweep --model gpt2 --ranks 1..8+0

@@ -1,0 +1,1 @@
+zl sweep --model gpt2 --precision fp32,bf17

@@ -1,0 +1,1 @@
+zl sweep --model gpt2 --head-chunk 0..8x2

@@ -1,0 +1,1 @@
+zl advise --help

@@ -1,0 +1,1 @@
+zl list frameworks --format csv | cut -d, -f1-3

@@ -1,0 +1,1 @@
+zl list gpus --format md

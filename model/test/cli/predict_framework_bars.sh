@@ -1,0 +1,1 @@
+zl predict --model gpt2-tiny --framework ddp --ranks 2 --bars always --format md
