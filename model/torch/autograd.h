@@ -24,7 +24,7 @@
 enum {
     ZT_NODE_INPUTS_MAX = 3,
     ZT_NODE_SAVED_MAX = 8,
-    ZT_NODE_SIZES = 4,
+    ZT_NODE_SIZES = 5,
 };
 /* Node of a tensor made while recomputing: that graph is thrown away, but the operations must see
  * that the tensor needs a gradient. */

@@ -243,7 +243,7 @@ static zt_attended attend_eager(zt_process *p, zt_tensor q, zt_tensor k, zt_tens
 }
 
 zt_attended zt_bert_attend(zt_process *p, const zt_dense *query, const zt_dense *key,
-                           const zt_dense *value, zt_tensor x)
+                           const zt_dense *value, const zt_dense *output, zt_tensor x)
 {
     const zl_torch_run *run = p->run;
     const bool eager = run->attention == ZL_TORCH_EAGER;
@@ -263,6 +263,9 @@ zt_attended zt_bert_attend(zt_process *p, const zt_dense *query, const zt_dense 
                                              .seq = run->seq,
                                              .head_dim = run->model.head_dim});
     }
+    if (output != NULL) {
+        zt_assign(p, &a.out, zt_call_dense(p, output, a.out));
+    }
     zt_release(p, &q);
     zt_release(p, &k);
     zt_release(p, &v);
@@ -272,7 +275,7 @@ zt_attended zt_bert_attend(zt_process *p, const zt_dense *query, const zt_dense 
 static zt_attended attend(zt_process *p, const bert_layer *l, zt_tensor x)
 {
     zt_enter(p, l->attend, &x, 1);
-    zt_attended a = zt_bert_attend(p, &l->query, &l->key, &l->value, x);
+    zt_attended a = zt_bert_attend(p, &l->query, &l->key, &l->value, NULL, x);
     zt_leave(p, l->attend, &a.out, 1);
     return a;
 }

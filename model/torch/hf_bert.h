@@ -9,8 +9,9 @@ typedef struct zt_attended {
     zt_tensor out, weights;
 } zt_attended;
 
-/* Heads of q, k and v of x, and attention over them, (batch, seq, hidden). */
+/* Heads of q, k and v of x, and attention over them, (batch, seq, hidden); the output's matrix is
+ * another module's where it is NULL: q, k and v are gone then. */
 zt_attended zt_bert_attend(zt_process *p, const zt_dense *query, const zt_dense *key,
-                           const zt_dense *value, zt_tensor x);
+                           const zt_dense *value, const zt_dense *output, zt_tensor x);
 
 #endif

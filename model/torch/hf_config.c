@@ -402,7 +402,7 @@ zl_status zl_hf_config_read(zl_json config, zl_hf_config *out, zl_err *err)
     }
     ZL_TRY(find_dialect(config, &d, err));
     zl_hf_config read = {.tied = d->tied,
-                         .relative = d->relative,
+                         .relative = d->relative ? d->classes[0].name : NULL,
                          .attention_bias = d->query_bias,
                          .plain_output = d->query_bias,
                          .query_norm = d->query_norm,

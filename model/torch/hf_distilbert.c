@@ -95,8 +95,7 @@ static zt_tensor embed(zt_process *p, const distil *d, zt_storage ids)
 static zt_attended attention(zt_process *p, const distil_layer *l, zt_tensor x)
 {
     zt_enter(p, l->attention, &x, 1);
-    zt_attended a = zt_bert_attend(p, &l->query, &l->key, &l->value, x);
-    zt_assign(p, &a.out, zt_call_dense(p, &l->out, a.out));
+    zt_attended a = zt_bert_attend(p, &l->query, &l->key, &l->value, &l->out, x);
     zt_leave(p, l->attention, &a.out, 1);
     return a;
 }

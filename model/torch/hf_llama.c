@@ -1,8 +1,8 @@
 /* LlamaForCausalLM and MixtralForCausalLM (transformers, models/llama, models/mixtral), and classes
  * that differ in what is named here: Qwen3ForCausalLM has norms of the heads of q and k,
  * Phi3ForCausalLM one matrix for q, k, v and one for gate and up, dropouts on both residuals, and
- * rotates a part of each head; GemmaForCausalLM scales the output of its token table, and its norms
- * multiply by one more than their weights. */
+ * rotates a part of each head, which torch.cat joins to the rest; GemmaForCausalLM scales the
+ * output of its token table, and its norms multiply by one more than their weights. */
 #include "torch/hf_mixtral.h"
 #include "torch/modules.h"
 #include "zeroledger/bytes.h"
@@ -163,7 +163,7 @@ static zt_tensor call_offset_norm(zt_process *p, const zt_norm *n, zt_tensor x)
     zt_release(p, &hidden);
     zt_tensor weight = zt_to(p, n->weight->value, FLOAT_BYTES);
     zt_assign(p, &weight, zt_add_scalar(p, weight));
-    zt_assign(p, &scaled, zt_mul(p, weight, scaled));
+    zt_assign(p, &scaled, zt_mul_by_row(p, scaled, weight));
     zt_release(p, &weight);
     zt_tensor y = zt_to(p, scaled, x.element_bytes);
     zt_release(p, &scaled);
@@ -176,7 +176,7 @@ static zt_tensor call_norm(zt_process *p, const zt_norm *n, zt_tensor x)
     return is_gemma(p) ? call_offset_norm(p, n, x) : zt_call_rms_norm(p, n, x);
 }
 
-/* The scale is in the table's own forward. */
+/* The scale is in the table's own forward, in the dtype of the table's weight. */
 static zt_tensor call_table(zt_process *p, const zt_table *word, zt_storage ids)
 {
     if (!is_gemma(p)) {
@@ -185,7 +185,11 @@ static zt_tensor call_table(zt_process *p, const zt_table *word, zt_storage ids)
     zt_tensor x = {.storage = ids, .elements = zt_tokens(p)};
     zt_enter(p, word->module, &x, 1);
     zt_tensor y = zt_embedding(p, word->weight, ids, zt_tokens(p), false);
-    zt_assign(p, &y, zt_scale(p, y));
+    zt_tensor kept = zt_buffer(p, word->module, 0);
+    zt_tensor scale = zt_to(p, kept, word->weight->value.element_bytes);
+    zt_assign(p, &y, zt_mul_by_row(p, y, scale));
+    zt_release(p, &scale);
+    zt_release(p, &kept);
     zt_leave(p, word->module, &y, 1);
     if (p->run->checkpointing) {
         zt_require_gradient(p, &y);
@@ -247,33 +251,59 @@ static zt_tensor rotate(zt_process *p, zt_tensor x, const shared *s)
     return y;
 }
 
-/* A part of each head turns, the rest is passed: torch.cat([x * cos + rotate_half(x) * sin, rest]).
- */
-static zt_tensor rotate_part(zt_process *p, zt_tensor x, const shared *s)
+/* A part of each head turns, the rest is passed; indexing by all of a head is the tensor itself,
+ * the rest then an empty slice with a gradient like any. */
+typedef struct parts {
+    zt_tensor turning, rest;
+} parts;
+
+static parts parts_of(zt_process *p, zt_tensor x)
 {
     const zl_hf_config *c = &p->run->model;
     const uint64_t turning = zl_mul(zl_exact_div(x.elements, c->head_dim), turning_of(c));
-    zt_tensor part = zt_slice(p, x, turning);
-    zt_tensor rest = zt_slice(p, x, zl_sub(x.elements, turning));
-    zt_tensor turned = rotate(p, part, s);
-    zt_tensor y = zt_cat(p, turned, rest);
-    zt_release(p, &turned);
-    zt_release(p, &rest);
-    zt_release(p, &part);
+    parts y = {.turning = turning == x.elements ? zt_view(p, x) : zt_slice(p, x, turning)};
+    y.rest = zt_slice(p, x, zl_sub(x.elements, turning));
     return y;
 }
 
-static zt_tensor rotate_heads(zt_process *p, zt_tensor x, const shared *s)
+/* torch.cat([x * cos + rotate_half(x) * sin, rest]) */
+static zt_tensor rotate_part(zt_process *p, parts x, const shared *s)
 {
-    return p->run->model.fused_projections ? rotate_part(p, x, s) : rotate(p, x, s);
+    zt_tensor turned = rotate(p, x.turning, s);
+    zt_tensor y = zt_cat(p, turned, x.rest);
+    zt_release(p, &turned);
+    return y;
+}
+
+/* apply_rotary_pos_emb: *q, *k become the rotated ones. */
+static void rotate_heads(zt_process *p, zt_tensor *q, zt_tensor *k, const shared *s)
+{
+    zt_tensor q_rotated = {0};
+    zt_tensor k_rotated = {0};
+    if (p->run->model.fused_projections) {
+        parts q_parts = parts_of(p, *q);
+        parts k_parts = parts_of(p, *k);
+        q_rotated = rotate_part(p, q_parts, s);
+        k_rotated = rotate_part(p, k_parts, s);
+        zt_release(p, &q_parts.turning);
+        zt_release(p, &q_parts.rest);
+        zt_release(p, &k_parts.turning);
+        zt_release(p, &k_parts.rest);
+    } else {
+        q_rotated = rotate(p, *q, s);
+        k_rotated = rotate(p, *k, s);
+    }
+    zt_assign(p, q, q_rotated);
+    zt_assign(p, k, k_rotated);
 }
 
 /* The norm runs before heads and tokens are transposed; the copy of the gradient is made behind it.
  */
-static zt_tensor heads_of(zt_process *p, const zt_dense *d, const zt_norm *norm, zt_tensor x)
+static zt_tensor heads_of(zt_process *p, const zt_dense *d, const zt_norm *norm, zt_tensor x,
+                          uint64_t heads)
 {
     zt_tensor y = zt_call_dense(p, d, x);
-    zt_assign(p, &y, zt_split_heads(p, y, true));
+    zt_assign(p, &y, zt_split_heads(p, y, heads > 1));
     if (norm->module != NULL) {
         zt_assign(p, &y, zt_call_rms_norm(p, norm, y));
         zt_assign(p, &y, zt_view(p, y));
@@ -281,18 +311,16 @@ static zt_tensor heads_of(zt_process *p, const zt_dense *d, const zt_norm *norm,
     return y;
 }
 
-/* The heads of one part of qkv. */
-static zt_tensor heads_in(zt_process *p, zt_tensor qkv, uint64_t heads, bool gradient_copies)
+/* One part of qkv. */
+static zt_tensor part_of(zt_process *p, zt_tensor qkv, uint64_t heads)
 {
-    const uint64_t width = zl_mul(heads, p->run->model.head_dim);
-    zt_tensor y = zt_slice(p, qkv, zl_mul(zt_tokens(p), width));
-    zt_assign(p, &y, zt_split_heads(p, y, gradient_copies));
-    return y;
+    return zt_slice(p, qkv, zl_prod(zt_tokens(p), heads, p->run->model.head_dim));
 }
 
 static bool value_gradient_copies(const zt_process *p, zt_tensor values)
 {
-    return p->run->attention == ZL_TORCH_EAGER || zt_sdpa_is_written_out(p, values.element_bytes);
+    return p->run->model.kv_heads > 1 &&
+           (p->run->attention == ZL_TORCH_EAGER || zt_sdpa_is_written_out(p, values.element_bytes));
 }
 
 typedef struct projections {
@@ -306,29 +334,43 @@ static projections project(zt_process *p, const llama_layer *l, zt_tensor x)
     projections y = {.qkv = {0}};
     if (c->fused_projections) {
         y.qkv = zt_call_dense(p, &l->qkv, x);
-        y.q = heads_in(p, y.qkv, c->heads, true);
-        y.k = heads_in(p, y.qkv, c->kv_heads, true);
-        y.v = heads_in(p, y.qkv, c->kv_heads, value_gradient_copies(p, y.qkv));
+        y.q = part_of(p, y.qkv, c->heads);
+        y.k = part_of(p, y.qkv, c->kv_heads);
+        y.v = part_of(p, y.qkv, c->kv_heads);
+        zt_assign(p, &y.q, zt_split_heads(p, y.q, c->heads > 1));
+        zt_assign(p, &y.k, zt_split_heads(p, y.k, c->kv_heads > 1));
+        zt_assign(p, &y.v, zt_split_heads(p, y.v, value_gradient_copies(p, y.qkv)));
         return y;
     }
-    y.q = heads_of(p, &l->q, &l->q_norm, x);
-    y.k = heads_of(p, &l->k, &l->k_norm, x);
+    y.q = heads_of(p, &l->q, &l->q_norm, x, c->heads);
+    y.k = heads_of(p, &l->k, &l->k_norm, x, c->kv_heads);
     y.v = zt_call_dense(p, &l->v, x);
     zt_assign(p, &y.v, zt_split_heads(p, y.v, value_gradient_copies(p, y.v)));
     return y;
+}
+
+/* repeat_kv */
+static zt_tensor repeat(zt_process *p, zt_tensor x)
+{
+    const zl_hf_config *c = &p->run->model;
+    return c->kv_heads == 1 ? zt_expand_head(p, x, c->heads)
+                            : zt_repeat_kv(p, x, c->heads / c->kv_heads);
 }
 
 static zt_tensor attend_eager(zt_process *p, zt_tensor q, zt_tensor k, zt_tensor v, zt_tensor mask)
 {
     const zl_torch_run *run = p->run;
     const zl_hf_config *c = &run->model;
-    const bool repeated = c->kv_heads < c->heads;
+    const bool repeated = c->kv_heads < c->heads; /* contiguous, unless it is a view of one head */
+    const bool one = repeated && c->kv_heads == 1;
     const bool copies = zt_heads_need_copies(p);
-    zt_tensor keys = zt_repeat_kv(p, k, c->heads / c->kv_heads);
-    zt_tensor values = zt_repeat_kv(p, v, c->heads / c->kv_heads);
+    zt_tensor keys = repeat(p, k);
+    zt_tensor values = repeat(p, v);
     const uint64_t scores = zl_prod(run->micro_batch, c->heads, run->seq, run->seq);
     const bool rotated = copies && !c->fused_projections; /* torch.cat made them contiguous */
-    zt_tensor w = zt_matmul(p, q, rotated, keys, rotated && !repeated, scores);
+    const bool cast = zt_autocast(p) && keys.element_bytes == FLOAT_BYTES; /* so does autocast */
+    const bool keys_copy = one ? copies && !cast : rotated && !repeated;
+    zt_tensor w = zt_matmul(p, q, rotated, keys, keys_copy, scores);
     zt_assign(p, &w, zt_scale(p, w));
     zt_assign(p, &w, zt_add(p, w, mask));
     zt_tensor high = zt_softmax_float(p, w);
@@ -336,7 +378,7 @@ static zt_tensor attend_eager(zt_process *p, zt_tensor q, zt_tensor k, zt_tensor
     zt_release(p, &high);
     zt_assign(p, &w, low);
     zt_assign(p, &w, zt_dropout(p, w, c->attention_dropout));
-    zt_tensor out = zt_matmul(p, w, false, values, copies && !repeated, q.elements);
+    zt_tensor out = zt_matmul(p, w, false, values, copies && (one || !repeated), q.elements);
     zt_assign(p, &out, zt_merge_heads(p, out, copies));
     zt_release(p, &keys);
     zt_release(p, &values);
@@ -367,12 +409,9 @@ static zt_tensor attention(zt_process *p, const call *c, zt_tensor x)
     zt_enter(p, l->attention, NULL, 0);
     projections t = project(p, l, x);
     shared turn = rotary_of_layer(p, c->shared, x.element_bytes);
-    zt_tensor q_rotated = rotate_heads(p, t.q, &turn);
-    zt_tensor k_rotated = rotate_heads(p, t.k, &turn);
+    rotate_heads(p, &t.q, &t.k, &turn);
     zt_release(p, &turn.cos);
     zt_release(p, &turn.sin);
-    zt_assign(p, &t.q, q_rotated);
-    zt_assign(p, &t.k, k_rotated);
     zt_tensor y = {0};
     if (run->attention == ZL_TORCH_EAGER) {
         y = attend_eager(p, t.q, t.k, t.v, c->shared->mask);
@@ -382,7 +421,8 @@ static zt_tensor attention(zt_process *p, const call *c, zt_tensor x)
                                          .heads = run->model.heads,
                                          .kv_heads = run->model.kv_heads,
                                          .seq = run->seq,
-                                         .head_dim = run->model.head_dim});
+                                         .head_dim = run->model.head_dim,
+                                         .heads_outside = run->model.fused_projections});
     }
     zt_assign(p, &y, zt_call_dense(p, &l->o, y));
     zt_release(p, &t.qkv);
@@ -473,6 +513,13 @@ static void keyword_arguments(const zt_process *p, const shared *s, zt_storage *
     }
 }
 
+/* Qwen2 and Qwen3 have a dict of masks, and one of the arguments that it was made from: its
+ * references to the embedded tokens and their positions are the last ones. */
+static bool has_masks_by_name(const zl_hf_config *c)
+{
+    return c->plain_output || c->query_norm;
+}
+
 static zt_tensor transform(zt_process *p, const llama *m, zt_storage ids)
 {
     const uint64_t layers = p->run->model.layers;
@@ -495,9 +542,15 @@ static zt_tensor transform(zt_process *p, const llama *m, zt_storage ids)
     }
     zt_assign(p, &hidden, call_norm(p, &m->norm, hidden));
     shared mine = *s; /* recomputed layers still read what the tensors are */
-    zt_drop(p, &mine.position_ids);
-    zt_release(p, &embedded);
-    zt_release(p, &mine.mask);
+    if (has_masks_by_name(&p->run->model)) {
+        zt_release(p, &mine.mask);
+        zt_release(p, &embedded);
+        zt_drop(p, &mine.position_ids);
+    } else {
+        zt_drop(p, &mine.position_ids);
+        zt_release(p, &embedded);
+        zt_release(p, &mine.mask);
+    }
     zt_release(p, &mine.cos);
     zt_release(p, &mine.sin);
     zt_leave(p, m->self, &hidden, 1);

@@ -42,7 +42,7 @@ typedef struct row {
     const char *framework;
     uint32_t release;
     uint64_t stage;
-    const char *architecture;
+    const char *architecture; /* class of the model */
     const char *precision;
 } row;
 
@@ -56,6 +56,11 @@ static const row rows[] = {
 const char *zl_hf_arch_name(zl_hf_arch arch)
 {
     return architectures[arch];
+}
+
+const char *zl_hf_class_name(const zl_hf_config *model)
+{
+    return model->relative != NULL ? model->relative : architectures[model->arch];
 }
 
 const char *zl_torch_framework_name(zl_torch_framework framework)
@@ -82,7 +87,7 @@ static int agreement(const row *r, const zl_torch_run *run)
     if (r->stage != run->stage) {
         return 1;
     }
-    if (strcmp(r->architecture, architectures[run->model.arch]) != 0) {
+    if (strcmp(r->architecture, zl_hf_class_name(&run->model)) != 0) {
         return 2;
     }
     return strcmp(r->precision, precisions[run->precision]) != 0 ? 3 : 4;
@@ -100,6 +105,16 @@ uint32_t zl_ds_measured_release(size_t index)
     return 0;
 }
 
+static bool class_is_measured(const zl_hf_config *model)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(rows[i].architecture, zl_hf_class_name(model)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size)
 {
     int most = 0;
@@ -107,7 +122,7 @@ bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size)
         snprintf(why, size, "no quantised weights were measured");
         return true;
     }
-    if (run->model.relative) {
+    if (run->model.relative != NULL && !class_is_measured(&run->model)) {
         snprintf(why, size, "of this class only its relative %s was measured",
                  architectures[run->model.arch]);
         return true;
@@ -117,6 +132,7 @@ bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size)
         most = here > most ? here : most;
     }
     const char *framework = frameworks[run->framework];
+    const char *class = zl_hf_class_name(&run->model);
     if (most == 0 && run->framework == ZL_TORCH_DEEPSPEED) {
         const uint32_t v = run->ds.version;
         snprintf(why, size, "deepspeed %u.%u.%u was not measured", v / 1000000, v / 1000 % 1000,
@@ -127,10 +143,10 @@ bool zl_torch_unmeasured(const zl_torch_run *run, char *why, size_t size)
         snprintf(why, size, "%s was not measured at stage %u", framework, (unsigned)run->stage);
     } else if (most == 2) {
         snprintf(why, size, "%s at stage %u was not measured with %s", framework,
-                 (unsigned)run->stage, architectures[run->model.arch]);
+                 (unsigned)run->stage, class);
     } else if (most == 3) {
-        snprintf(why, size, "%s of %s at stage %u was not measured in %s", framework,
-                 architectures[run->model.arch], (unsigned)run->stage, precisions[run->precision]);
+        snprintf(why, size, "%s of %s at stage %u was not measured in %s", framework, class,
+                 (unsigned)run->stage, precisions[run->precision]);
     } else if (run->activations > 0) {
         snprintf(why, size, "the activations are given");
         return true;

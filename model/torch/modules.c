@@ -126,6 +126,14 @@ void zt_float_buffer_new(zt_process *p, zt_module *m, uint64_t elements)
     buffer_new(p, m, zl_mul(elements, bytes), true);
 }
 
+zt_tensor zt_buffer(zt_process *p, const zt_module *m, uint32_t index)
+{
+    const uint32_t bytes = p->run->precision == ZL_TORCH_BF16 ? HALF_BYTES : FLOAT_BYTES;
+    return (zt_tensor){.storage = zt_hold(p, m->buffer[index].storage),
+                       .elements = zl_exact_div(m->buffer[index].bytes, bytes),
+                       .element_bytes = bytes};
+}
+
 /* ---- freezing, orders, gradient nodes ---- */
 
 static void list_modules(zt_process *p, zt_module *m)

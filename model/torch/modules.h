@@ -85,6 +85,8 @@ zt_tensor zt_call_layer_norm(zt_process *p, const zt_norm *n, zt_tensor x);
 zt_tensor zt_call_rms_norm(zt_process *p, const zt_norm *n, zt_tensor x);
 zt_tensor zt_call_embedding(zt_process *p, const zt_table *t, zt_storage ids, uint64_t count,
                             bool ids_expanded);
+/* A floating-point buffer of the module; one more reference. */
+zt_tensor zt_buffer(zt_process *p, const zt_module *m, uint32_t index);
 /* The token embedding of the model. */
 zt_tensor zt_call_input_embedding(zt_process *p, const zt_table *t, zt_storage ids);
 zt_tensor zt_call_dropout(zt_process *p, zt_module *m, zt_tensor x, double probability);

@@ -114,6 +114,14 @@ zt_tensor zt_merge_heads(zt_process *p, zt_tensor x, bool gradient_copies)
     return y;
 }
 
+static void keep_shapes(zt_node *node, const zt_tensor *input)
+{
+    for (uint32_t i = 0; node != NULL && i < 2; i++) {
+        node->size[i] = input[i].elements;
+        node->size[2 + i] = input[i].element_bytes;
+    }
+}
+
 static void cat_backward(zt_process *p, zt_node *node, zt_tensor *in, zt_result *out)
 {
     for (uint32_t i = 0; i < node->inputs; i++) {
@@ -121,6 +129,7 @@ static void cat_backward(zt_process *p, zt_node *node, zt_tensor *in, zt_result 
             out[i] = passed(p, in[0]);
             out[i].gradient.elements = node->size[i];
             out[i].gradient.view = true;
+            out[i].element_bytes = (uint32_t)node->size[2 + i];
         }
     }
 }
@@ -129,10 +138,7 @@ zt_tensor zt_cat(zt_process *p, zt_tensor a, zt_tensor b)
 {
     const zt_tensor input[] = {a, b};
     zt_node *node = zt_node_open(p, cat_backward, 1, input, 2);
-    if (node != NULL) {
-        node->size[0] = a.elements;
-        node->size[1] = b.elements;
-    }
+    keep_shapes(node, input);
     zt_tensor y = zt_tensor_new(p, zl_add(a.elements, b.elements), a.element_bytes);
     zt_node_output(p, node, &y, 0);
     return y;
@@ -189,14 +195,6 @@ static zt_tensor broadcast(zt_process *p, zt_tensor a, zt_tensor b)
                          a.element_bytes > b.element_bytes ? a.element_bytes : b.element_bytes);
 }
 
-static void keep_shapes(zt_node *node, const zt_tensor *input)
-{
-    for (uint32_t i = 0; node != NULL && i < 2; i++) {
-        node->size[i] = input[i].elements;
-        node->size[2 + i] = input[i].element_bytes;
-    }
-}
-
 static void fit(zt_result *result, const zt_node *node, uint32_t i, zt_sum sum)
 {
     const uint64_t own = node->size[i];
@@ -229,22 +227,27 @@ zt_tensor zt_add(zt_process *p, zt_tensor self, zt_tensor other)
     return y;
 }
 
+enum { SUM_OF_OTHER = 4 };
+
 /* The derivative of `other` comes first. */
 static void mul_backward(zt_process *p, zt_node *node, zt_tensor *in, zt_result *out)
 {
     for (uint32_t i = 2; i-- > 0;) {
         if (zt_wants(node, i)) {
             out[i] = made(p, in[0]);
-            fit(&out[i], node, i, i == 0 ? ZT_SUM_ROWS : ZT_SUM_COLUMNS);
+            fit(&out[i], node, i, i == 0 ? ZT_SUM_ROWS : (zt_sum)node->size[SUM_OF_OTHER]);
         }
     }
 }
 
-zt_tensor zt_mul(zt_process *p, zt_tensor self, zt_tensor other)
+static zt_tensor multiply(zt_process *p, zt_tensor self, zt_tensor other, zt_sum sum_of_other)
 {
     const zt_tensor input[] = {self, other};
     zt_node *node = zt_node_open(p, mul_backward, 1, input, 2);
     keep_shapes(node, input);
+    if (node != NULL) {
+        node->size[SUM_OF_OTHER] = sum_of_other;
+    }
     if (zt_needs_gradient(self)) {
         zt_save(p, node, other);
     }
@@ -254,6 +257,16 @@ zt_tensor zt_mul(zt_process *p, zt_tensor self, zt_tensor other)
     zt_tensor y = broadcast(p, self, other);
     zt_node_output(p, node, &y, 0);
     return y;
+}
+
+zt_tensor zt_mul(zt_process *p, zt_tensor self, zt_tensor other)
+{
+    return multiply(p, self, other, ZT_SUM_COLUMNS);
+}
+
+zt_tensor zt_mul_by_row(zt_process *p, zt_tensor x, zt_tensor row)
+{
+    return multiply(p, x, row, ZT_SUM_ROWS);
 }
 
 /* A number operand is a tensor on the host, which saved-tensor hooks do not see. */

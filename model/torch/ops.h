@@ -41,6 +41,8 @@ zt_tensor zt_to(zt_process *p, zt_tensor x, uint32_t element_bytes);
  * product over columns (one element per row). Its gradient is summed. */
 zt_tensor zt_add(zt_process *p, zt_tensor self, zt_tensor other);
 zt_tensor zt_mul(zt_process *p, zt_tensor self, zt_tensor other);
+/* x * row: one element of `row` per column, or a single one. */
+zt_tensor zt_mul_by_row(zt_process *p, zt_tensor x, zt_tensor row);
 zt_tensor zt_add_scalar(zt_process *p, zt_tensor x); /* the gradient passes */
 zt_tensor zt_neg(zt_process *p, zt_tensor x);
 zt_tensor zt_pow(zt_process *p, zt_tensor x); /* exponent 2 or more */
@@ -81,9 +83,12 @@ bool zt_heads_need_copies(const zt_process *p);
 /* Keys or values repeated for each query head of their group; the same tensor for a group of one.
  */
 zt_tensor zt_repeat_kv(zt_process *p, zt_tensor x, uint64_t group);
+/* The only head for each of `heads`: a view of it, in which they all lie at the same place. */
+zt_tensor zt_expand_head(zt_process *p, zt_tensor x, uint64_t heads);
 /* scaled_dot_product_attention over (batch, heads, seq, head_dim); k and v may have fewer heads. */
 typedef struct zt_attention_shape {
     uint64_t batch, heads, kv_heads, seq, head_dim;
+    bool heads_outside; /* q is contiguous in that order; else a view of (batch, seq, heads, ...) */
 } zt_attention_shape;
 /* (batch, seq, heads * head_dim) */
 zt_tensor zt_sdpa(zt_process *p, zt_tensor q, zt_tensor k, zt_tensor v, zt_attention_shape shape);

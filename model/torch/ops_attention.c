@@ -77,9 +77,21 @@ zt_tensor zt_repeat_kv(zt_process *p, zt_tensor x, uint64_t group)
     return y;
 }
 
+zt_tensor zt_expand_head(zt_process *p, zt_tensor x, uint64_t heads)
+{
+    zt_node *node = zt_node_open(p, repeat_backward, 1, &x, 1);
+    if (node != NULL) {
+        node->size[0] = x.elements;
+    }
+    zt_tensor y = zt_detach(p, x);
+    y.elements = zl_mul(x.elements, heads);
+    zt_node_output(p, node, &y, 0);
+    return y;
+}
+
 /* ---- scaled_dot_product_attention ---- */
 
-enum { BATCH_HEADS, SEQ, HEAD_DIM, KV_RATIO };
+enum { BATCH_HEADS, SEQ, HEAD_DIM, KV_RATIO, HEADS_OUTSIDE };
 
 static uint64_t output_elements(const zt_node *node)
 {
@@ -114,16 +126,19 @@ static void cudnn_backward(zt_process *p, zt_node *node, zt_tensor *in, zt_resul
              zl_add(zl_add(zl_mul(FLOAT_BYTES, zl_add(q, statistics(node))), shared), WORKSPACE));
 }
 
-/* FlashAttention-2: softmax_d and fp32 sums for dq over padded rows and head sizes. */
+/* FlashAttention-2: softmax_d and fp32 sums for dq over padded rows and head sizes. Before that the
+ * output is made contiguous as (batch, seq, heads, head_dim). */
 static void flash_backward(zt_process *p, zt_node *node, zt_tensor *in, zt_result *out)
 {
     enum { ROWS = 128, COLUMNS = 32 };
     const uint64_t rows = zl_align_up(node->size[SEQ], ROWS);
     const uint64_t columns = zl_align_up(node->size[HEAD_DIM], COLUMNS);
+    zt_storage contiguous = node->size[HEADS_OUTSIDE] ? zt_new(p, zt_bytes(in[0])) : ZT_NO_STORAGE;
     gradients_of_qkv(p, node, in[0], out);
     zt_storage softmax_d = zt_new(p, zl_prod(FLOAT_BYTES, node->size[BATCH_HEADS], rows));
     zt_touch(p, zl_prod(FLOAT_BYTES, node->size[BATCH_HEADS], rows, columns));
     zt_drop(p, &softmax_d);
+    zt_drop(p, &contiguous);
 }
 
 /* The memory-efficient kernel in fp32 (native/transformers/cuda/mem_eff_attention): delta = (grad *
@@ -150,13 +165,14 @@ typedef struct fused_kernel {
     bool seeds_first; /* 8 bytes each, allocated before the output */
     bool seeds_last;
     bool always_statistics; /* else only for backward */
+    bool keeps_layout;      /* the output lies like q, else tokens outside heads */
     uint64_t workspace;     /* forward, bytes */
     uint64_t row_pad;       /* statistics are padded to a multiple of this many rows */
 } fused_kernel;
 
-static const fused_kernel cudnn = {cudnn_backward, true, false, false, 256, 1};
-static const fused_kernel flash = {flash_backward, false, true, true, 0, 1};
-static const fused_kernel efficient = {efficient_backward, false, false, false, 0, 32};
+static const fused_kernel cudnn = {cudnn_backward, true, false, false, true, 256, 1};
+static const fused_kernel flash = {flash_backward, false, true, true, true, 0, 1};
+static const fused_kernel efficient = {efficient_backward, false, false, false, false, 0, 32};
 
 /* What sdp_utils.cpp picks when nothing is masked: cuDNN first from compute capability 9.0 on, and
  * only the memory-efficient kernel takes fp32 (but not with shared keys). */
@@ -246,6 +262,7 @@ zt_tensor zt_sdpa(zt_process *p, zt_tensor q, zt_tensor k, zt_tensor v, zt_atten
         node->size[SEQ] = shape.seq;
         node->size[HEAD_DIM] = shape.head_dim;
         node->size[KV_RATIO] = zl_exact_div(shape.heads, shape.kv_heads);
+        node->size[HEADS_OUTSIDE] = shape.heads_outside;
     }
     zt_save(p, node, low_k);
     zt_save(p, node, low_q);
@@ -277,5 +294,8 @@ zt_tensor zt_sdpa(zt_process *p, zt_tensor q, zt_tensor k, zt_tensor v, zt_atten
     zt_release(p, &low_q);
     zt_release(p, &low_k);
     zt_release(p, &low_v);
+    if (shape.heads_outside && kernel->keeps_layout) {
+        zt_assign(p, &y, zt_merge_heads(p, y, false));
+    }
     return y;
 }

@@ -5,7 +5,7 @@ set -euo pipefail
 claim=$1 validate=$2 source=$3
 records=$source/validate/records two=$source/validate/test/two-records.jsonl
 all=("$records"/torch-h200.jsonl "$records"/torch-lora-h200.jsonl "$records"/deepspeed-h200.jsonl)
-extra=("$records"/extra/torch-extra.jsonl "$records"/extra/deepspeed-extra.jsonl)
+extra=("$records"/extra/torch-extra.jsonl "$records"/extra/torch-arch.jsonl "$records"/extra/deepspeed-extra.jsonl)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

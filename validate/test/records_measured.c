@@ -35,9 +35,9 @@ static void add(rows *r, const zl_torch_run *run)
     char row[ROW_SIZE];
     snprintf(row, sizeof row, "MEASURED(\"%s\", %u, %u, \"%s\", \"%s\")\n",
              zl_torch_framework_name(run->framework), release, (unsigned)run->stage,
-             zl_hf_arch_name(run->model.arch), zl_torch_precision_name(run->precision));
+             zl_hf_class_name(&run->model), zl_torch_precision_name(run->precision));
     snprintf(key, sizeof key, "%02d %09u %u %s %s", (int)run->framework, release,
-             (unsigned)run->stage, zl_hf_arch_name(run->model.arch),
+             (unsigned)run->stage, zl_hf_class_name(&run->model),
              zl_torch_precision_name(run->precision));
     for (size_t i = 0; i < r->count; i++) {
         if (strcmp(r->row[i][0], key) == 0) {
@@ -79,9 +79,9 @@ static int by_key(const void *a, const void *b)
 static void the_table_is_what_the_records_measured(void **state)
 {
     static const char *const files[] = {
-        ZV_RECORDS "/torch-h200.jsonl", ZV_RECORDS "/torch-lora-h200.jsonl",
-        ZV_RECORDS "/deepspeed-h200.jsonl", ZV_RECORDS "/extra/torch-extra.jsonl",
-        ZV_RECORDS "/extra/deepspeed-extra.jsonl"};
+        ZV_RECORDS "/torch-h200.jsonl",       ZV_RECORDS "/torch-lora-h200.jsonl",
+        ZV_RECORDS "/deepspeed-h200.jsonl",   ZV_RECORDS "/extra/torch-extra.jsonl",
+        ZV_RECORDS "/extra/torch-arch.jsonl", ZV_RECORDS "/extra/deepspeed-extra.jsonl"};
     (void)state;
     static rows r;
     static char wanted[TEXT_SIZE];

@@ -6,7 +6,7 @@ if(NOT ZL_TESTS STREQUAL "OFF")
   target_link_libraries(torch_trace PRIVATE zl_flags zv ZLIB::ZLIB)
   set_target_properties(torch_trace PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test")
   set(records "${validate}/records/torch-h200.jsonl" "${validate}/records/torch-lora-h200.jsonl"
-    "${validate}/records/extra/torch-extra.jsonl")
+    "${validate}/records/extra/torch-extra.jsonl" "${validate}/records/extra/torch-arch.jsonl")
   file(GLOB recordings CONFIGURE_DEPENDS "${validate}/records/traces/*.trace.json.gz"
     "${validate}/records/extra/traces/*.trace.json.gz")
   foreach(recording IN LISTS recordings)

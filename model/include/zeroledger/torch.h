@@ -90,9 +90,9 @@ typedef struct zl_hf_config {
     uint64_t experts, experts_per_token; /* Mixtral */
     bool tied;                           /* output matrix = token table */
     bool attention_bias, mlp_bias;       /* Llama */
-    bool plain_output; /* attention's output projection has no bias whatever the others have */
-    bool relative;     /* Mistral, Qwen2: other classes with Llama's operations */
-    uint64_t window;   /* tokens that attention looks back; 0: all */
+    bool plain_output;    /* attention's output projection has no bias whatever the others have */
+    const char *relative; /* "Qwen3ForCausalLM": a class with arch's operations; NULL: arch's own */
+    uint64_t window;      /* tokens that attention looks back; 0: all */
     double embedding_dropout, attention_dropout, hidden_dropout; /* probabilities */
     bool query_norm;                  /* Qwen3, Phi: norms of the heads of q and k */
     bool fused_projections;           /* Phi-3: q, k, v are one matrix, gate and up another */
@@ -136,8 +136,9 @@ ZL_API ZL_NODISCARD zl_status zl_hf_weights_of(const zl_hf_config *model, zl_hf_
  * rotated, which ends nowhere. */
 ZL_API uint64_t zl_hf_longest(const zl_hf_config *model);
 
-/* The first difference between the tensors of a checkpoint ("tensors" of zl_model_weights) and those
- * that the model's classes register, as a sentence; "": none, or the weights are quantised. */
+/* The first difference between the tensors of a checkpoint ("tensors" of zl_model_weights) and
+ * those that the model's classes register, as a sentence; "": none, or the weights are quantised.
+ */
 ZL_API ZL_NODISCARD zl_status zl_hf_compare(const zl_hf_config *model, zl_json tensors, char *line,
                                             size_t size, zl_err *err);
 
@@ -267,8 +268,8 @@ ZL_API ZL_NODISCARD zl_status zl_ds_config_read_in(zl_json file, const zl_ds_pro
 ZL_API ZL_NODISCARD zl_status zl_ds_config_read(zl_json file, uint32_t version, zl_ds_config *out,
                                                 zl_warn *warn, void *context, zl_err *err);
 
-/* Gives a run of deepspeed that has no ds_config.json the one that its options mean; another file is
- * left as it is. The run stays what it was. */
+/* Gives a run of deepspeed that has no ds_config.json the one that its options mean; another file
+ * is left as it is. The run stays what it was. */
 ZL_API ZL_NODISCARD zl_status zl_ds_config_of_options(zl_run *run, zl_err *err);
 
 enum { ZL_TORCH_STEPS_MAX = 64, ZL_LORA_TARGETS_MAX = 16, ZL_LORA_NAME = 32 };
@@ -297,26 +298,28 @@ typedef struct zl_torch_run {
     double lora_dropout;
     bool lora_all_linear;            /* every linear layer but the output's, whatever the targets */
     char lora_pattern[ZL_LORA_SIZE]; /* POSIX, of whole names, instead of targets; "": none */
-    uint64_t trainable_layers; /* only the last K layers train; 0: all */
-    bool meta_init;            /* FSDP2: parameters were born sharded, on the meta device */
-    char alloc_conf[256];      /* PYTORCH_ALLOC_CONF */
+    uint64_t trainable_layers;       /* only the last K layers train; 0: all */
+    bool meta_init;                  /* FSDP2: parameters were born sharded, on the meta device */
+    char alloc_conf[256];            /* PYTORCH_ALLOC_CONF */
     zl_ds_config ds;
     uint32_t steps;                   /* optimizer steps to walk; default 4 */
     bool skipped[ZL_TORCH_STEPS_MAX]; /* step i was skipped by fp16 overflow */
     uint64_t activations;             /* given instead of modelled; 0: modelled */
     bool states_only; /* nothing is known of activations: right is only what they do not move, see
                          zl_mark_depends */
-    uint32_t multiprocessors;         /* of the GPU: 132 (H100, H200), 108 (A100) */
-    uint32_t capability;              /* 90 */
-    uint64_t device_total;            /* bytes; 0: no limit */
-    uint64_t device_context;          /* used when only the CUDA context exists */
-    bool descending_addresses;        /* address policy of the allocator; default true */
+    uint32_t multiprocessors;  /* of the GPU: 132 (H100, H200), 108 (A100) */
+    uint32_t capability;       /* 90 */
+    uint64_t device_total;     /* bytes; 0: no limit */
+    uint64_t device_context;   /* used when only the CUDA context exists */
+    bool descending_addresses; /* address policy of the allocator; default true */
 } zl_torch_run;
 
 ZL_API void zl_torch_run_init(zl_torch_run *run);
 
 /* "BertForMaskedLM", "fsdp2", "bf16-mixed" */
 ZL_API const char *zl_hf_arch_name(zl_hf_arch arch);
+/* The model's own class, "Qwen3ForCausalLM": arch's, or its relative's. */
+ZL_API const char *zl_hf_class_name(const zl_hf_config *model);
 ZL_API const char *zl_torch_framework_name(zl_torch_framework framework);
 ZL_API const char *zl_torch_precision_name(zl_torch_precision precision);
 
@@ -357,8 +360,9 @@ typedef struct zl_marks {
     char optimizer_class[48]; /* DeepSpeed: what wraps the optimizer */
 } zl_marks;
 
-/* The ranks that may be the heaviest: the index-th of them, false past the end. Mostly rank 0 alone;
- * where optimizer states are dealt out unevenly, every rank, of many the first ones and the last. */
+/* The ranks that may be the heaviest: the index-th of them, false past the end. Mostly rank 0
+ * alone; where optimizer states are dealt out unevenly, every rank, of many the first ones and the
+ * last. */
 ZL_API bool zl_torch_rank_at(const zl_torch_run *run, uint64_t index, uint64_t *rank);
 
 /* One rank's walk. ZL_E_UNMODELLED names what is outside; ZL_E_USAGE an impossible setup. */
