@@ -207,8 +207,8 @@ static zl_status set_field(const zl_field *field, zl_run *run, const char *value
     case ZL_FIELD_COUNT: {
         uint64_t count = 0;
         ZL_TRY(zl_parse_count(name, value, &count, err));
-        if (count == 0 && (field->offset == offsetof(zl_run, seq) ||
-                           field->offset == offsetof(zl_run, layers))) {
+        if (count == 0 &&
+            (field->offset == offsetof(zl_run, seq) || field->offset == offsetof(zl_run, layers))) {
             return zl_fail(err, ZL_E_USAGE,
                            "%s must be at least 1, got 0; leave it out for the default", name);
         }

@@ -66,8 +66,8 @@ ZL_NODISCARD zl_status zl_field_framework(const zl_field *field, const char *wha
 ZL_NODISCARD zl_status zl_config_compact(zl_json value, const char *what, char *text, size_t size,
                                          zl_err *err);
 
-/* Gives the run's compact config.json, if it has one, run->layers layers. ZL_E_INPUT: then it is too
- * long. */
+/* Gives the run's compact config.json, if it has one, run->layers layers. ZL_E_INPUT: then it is
+ * too long. */
 ZL_NODISCARD zl_status zl_config_take_layers(zl_run *run, zl_err *err);
 
 /* Sets a ZL_FIELD_NAME from its text. `what` names it in the error, which has status bad. */

@@ -307,7 +307,8 @@ static zl_status get_field(zl_json object, const zl_field *field, zl_run *run, z
     return ZL_OK;
 }
 
-/* "adamw" and "model" are what a framework takes by itself, so they contradict no ds_config.json. */
+/* "adamw" and "model" are what a framework takes by itself, so they contradict no ds_config.json.
+ */
 static bool says_nothing(const zl_field *field, const zl_run *run)
 {
     const bool decided = field->offset == offsetof(zl_run, optimizer) ||

@@ -12,8 +12,8 @@ zl_status zl_terms_get(const zl_ledger *ledger, zl_visit visit, zl_phase phase, 
     for (int r = 0; r < ZL_RUNG_COUNT; r++) {
         out->total[r] = end ? zl_cell_end(cell, (zl_rung)r) : cell->peak[r];
     }
-    ZL_TRY((end ? zl_explain_end : zl_explain)(&ledger->run, visit, phase, out->term, ZL_EXPLAINED_MAX,
-                                               &out->count, err));
+    ZL_TRY((end ? zl_explain_end : zl_explain)(&ledger->run, visit, phase, out->term,
+                                               ZL_EXPLAINED_MAX, &out->count, err));
     uint64_t sum = 0;
     for (size_t i = 0; i < out->count && i < ZL_EXPLAINED_MAX; i++) {
         sum = zl_add(sum, out->term[i].bytes);

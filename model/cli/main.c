@@ -48,10 +48,11 @@ static const zl_command commands[] = {
     {.name = "advise",
      .topic = ZL_TOPIC_ASK,
      .text = "changes that lower the peak, what each costs, and the fewest that make a run fit",
-     .more = "Example: zl advise --model llama-3-8b --framework deepspeed --stage 2 --ranks 8 --gpu "
-             "a100-80g --headroom 5%\n\n"
-             "Without --gpu or --capacity every change that lowers the peak is listed. The exit "
-             "status is 1 if a capacity was given and no set of changes fits in it.",
+     .more =
+         "Example: zl advise --model llama-3-8b --framework deepspeed --stage 2 --ranks 8 --gpu "
+         "a100-80g --headroom 5%\n\n"
+         "Without --gpu or --capacity every change that lowers the peak is listed. The exit "
+         "status is 1 if a capacity was given and no set of changes fits in it.",
      .takes_run = true,
      .takes_output = true,
      .own = zl_advise_options,

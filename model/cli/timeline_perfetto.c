@@ -20,8 +20,7 @@ typedef struct trace {
     FILE *out;
     bool first; /* of the events */
     uint64_t requested, allocated, reserved;
-    kind kind[KINDS_MAX];
-    size_t kinds;
+    kind kind[KINDS_MAX]; /* name NULL: behind the last */
 } trace;
 
 /* Freed, and another stream has not yet done with it: what zl explain calls it, too. */
@@ -98,18 +97,15 @@ static void put_phases(trace *p)
 
 /* ---- allocations ---- */
 
+/* The last one is for all that find no other. */
 static kind *kind_of(trace *p, const char *name)
 {
     size_t i = 0;
-    while (i < p->kinds && strcmp(p->kind[i].name, name) != 0) {
+    while (i < KINDS_MAX - 1 && p->kind[i].name != NULL && strcmp(p->kind[i].name, name) != 0) {
         i++;
     }
-    if (i == KINDS_MAX) {
-        return &p->kind[KINDS_MAX - 1];
-    }
-    if (i == p->kinds) {
-        p->kind[i] = (kind){.name = i == KINDS_MAX - 1 ? "other" : name};
-        p->kinds++;
+    if (p->kind[i].name == NULL) {
+        p->kind[i].name = i < KINDS_MAX - 1 ? name : "other";
     }
     return &p->kind[i];
 }

@@ -377,8 +377,9 @@ bool zl_torch_rank_at(const zl_torch_run *run, uint64_t index, uint64_t *rank)
 uint64_t zl_hf_longest(const zl_hf_config *model)
 {
     static const bool table[ZL_HF_ARCH_COUNT] = {
-        [ZL_HF_BERT_MLM] = true,   [ZL_HF_BERT_PRETRAINING] = true, [ZL_HF_BERT_PRELN] = true,
-        [ZL_HF_GPT2] = true,       [ZL_HF_ROBERTA] = true,          [ZL_HF_DISTILBERT] = true,
+        [ZL_HF_BERT_MLM] = true,   [ZL_HF_BERT_PRETRAINING] = true,
+        [ZL_HF_BERT_PRELN] = true, [ZL_HF_GPT2] = true,
+        [ZL_HF_ROBERTA] = true,    [ZL_HF_DISTILBERT] = true,
         [ZL_HF_GPTJ] = true,       [ZL_HF_OPT] = true,
     };
     /* RoBERTa's positions begin behind that of the padding token, which is 1. */

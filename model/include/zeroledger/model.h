@@ -66,10 +66,10 @@ ZL_API ZL_NODISCARD zl_status zl_model_check(const zl_model *model, zl_err *err)
  * ZL_E_USAGE with the nearest preset; an architecture outside the families is ZL_E_UNMODELLED. */
 ZL_API ZL_NODISCARD zl_status zl_model_load(const char *name_or_path, zl_model *out, zl_err *err);
 
-/* The headers of the weights in a folder, model.safetensors or those of model.safetensors.index.json:
- * a document whose "tensors" are names, types and shapes, and which has "total_size" and "tensor_bytes"
- * where the index says another sum than its tensors have. *out is NULL where there are no such
- * files. The caller frees it. */
+/* The headers of the weights in a folder, model.safetensors or those of
+ * model.safetensors.index.json: a document whose "tensors" are names, types and shapes, and which
+ * has "total_size" and "tensor_bytes" where the index says another sum than its tensors have. *out
+ * is NULL where there are no such files. The caller frees it. */
 ZL_API ZL_NODISCARD zl_status zl_model_weights(const char *folder, zl_json_doc **out, zl_err *err);
 
 /* Built-in presets: names in order, static storage; NULL past the end. */

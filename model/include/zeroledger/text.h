@@ -51,8 +51,7 @@ ZL_API const char *zl_nearest(const char *name, const char *const *names, size_t
  * ZL_E_USAGE with the nearest if not. Ends at "--", and, in order, at the first word that is no
  * option. */
 ZL_API ZL_NODISCARD zl_status zl_options_known(char *const *argv, bool in_order,
-                                               const char *const *names, size_t count,
-                                               zl_err *err);
+                                               const char *const *names, size_t count, zl_err *err);
 
 /* Whole file into a NUL-terminated heap buffer the caller frees; a byte 0 inside is an error. "-" =
  * stdin. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Memory of the trainer comes from its tracker: no other allocation in SOURCE_DIR/runtime.
 # usage: allocation.sh CC SOURCE_DIR
-# runtime/track is the tracker; runtime/trace and tests are not the trainer. Other exceptions are lines of
+# runtime/track is the tracker; runtime/trace, tests and fuzz targets are not the trainer. Other exceptions are lines of
 # runtime/test/allocation.allow: file, function, reason.
 set -euo pipefail
 cc=$1 source_dir=$2
@@ -11,7 +11,7 @@ functions+='|strdup|strndup|asprintf|vasprintf|mmap|sbrk|MPI_Alloc_mem|MPI_Win_a
 functions+='|cudaMalloc\w*|cudaHostAlloc|cuMem\w*Alloc\w*|cuMemCreate|ncclMemAlloc'
 
 cd "$source_dir/runtime"
-files=$(find . \( -name test -o -path ./track -o -path ./trace \) -prune -o \( -name '*.[ch]' -o -name '*.cu' \) -printf '%P\n')
+files=$(find . \( -name test -o -name fuzz -o -path ./track -o -path ./trace \) -prune -o \( -name '*.[ch]' -o -name '*.cu' \) -printf '%P\n')
 [ -n "$files" ] || { echo "no sources in $source_dir/runtime"; exit 1; }
 
 # The preprocessor removes comments; directives are hidden from it.
