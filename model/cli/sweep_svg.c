@@ -201,7 +201,7 @@ static void draw_cell(const map *m, size_t panel, size_t row, size_t col)
     const bool known = a->refusal.status == ZL_OK;
     const size_t colour = known ? shade_of(m, a->peak) : 0;
     const char *words = "–";
-    zl_figure figure = {""};
+    zl_figure figure;
     box_at(m, x, y, m->cell_width, m->cell_height, known ? shade[colour].fill : "none");
     if (known) {
         zl_view two = m->s->args->view;
