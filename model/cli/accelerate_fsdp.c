@@ -36,7 +36,7 @@ enum { STRATEGIES = sizeof strategies / sizeof strategies[0] };
 
 static zl_status read_strategy(zl_json value, const char *word, const char **out, zl_err *err)
 {
-    char number[8];
+    char number[16];
     for (int i = 0; i < STRATEGIES; i++) {
         snprintf(number, sizeof number, "%d", i + 1);
         if (strcmp(number, word) == 0 || strcmp(strategies[i], word) == 0) {

@@ -90,13 +90,14 @@ bool zl_turn_drop_logits(const zl_torch_run *torch, unsigned level, zl_run *run,
 bool zl_turn_segments(const zl_torch_run *torch, unsigned level, zl_run *run, zl_change *out)
 {
     static const char key[] = "expandable_segments";
+    enum { LONGEST = 110 }; /* fits a line whole */
     char conf[ZL_ALLOC_CONF_SIZE];
     const bool some = torch->alloc_conf[0] != '\0';
-    if (level > 0 || strstr(torch->alloc_conf, key) != NULL ||
-        strlen(torch->alloc_conf) + sizeof key + sizeof ",:True" > sizeof conf) {
+    const int length =
+        snprintf(conf, sizeof conf, "%s%s%s:True", torch->alloc_conf, some ? "," : "", key);
+    if (level > 0 || strstr(torch->alloc_conf, key) != NULL || length > LONGEST) {
         return false;
     }
-    snprintf(conf, sizeof conf, "%s%s%s:True", torch->alloc_conf, some ? "," : "", key);
     say(out, "expandable_segments:True", "environment", "", "");
     snprintf(out->line, sizeof out->line, "PYTORCH_ALLOC_CONF=%.150s", conf);
     snprintf(out->options, sizeof out->options, "--alloc-conf %.110s", conf);
