@@ -55,12 +55,12 @@ static const row rows[] = {
 
 const char *zl_hf_arch_name(zl_hf_arch arch)
 {
-    return architectures[arch];
+    return (unsigned)arch < ZL_HF_ARCH_COUNT ? architectures[arch] : "an unknown architecture";
 }
 
 const char *zl_hf_class_name(const zl_hf_config *model)
 {
-    return model->relative != NULL ? model->relative : architectures[model->arch];
+    return model->relative != NULL ? model->relative : zl_hf_arch_name(model->arch);
 }
 
 const char *zl_torch_framework_name(zl_torch_framework framework)
