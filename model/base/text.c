@@ -330,14 +330,17 @@ const char *zl_nearest(const char *name, const char *const *names, size_t count)
     best = best > length ? length : best;
     const char *nearest = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (strlen(names[i]) < NEAR_SIZE) {
-            const bool cut_off = length >= ENOUGH && begins(names[i], name, length);
-            size_t d = distance(name, names[i]);
-            d = cut_off && d > 1 ? 1 : d;
-            if (d < best) {
-                best = d;
-                nearest = names[i];
-            }
+        const size_t letters = strlen(names[i]);
+        const size_t least = letters > length ? letters - length : length - letters;
+        const bool cut_off = length >= ENOUGH && begins(names[i], name, length);
+        if (letters >= NEAR_SIZE || (least >= best && !cut_off)) {
+            continue;
+        }
+        size_t d = distance(name, names[i]);
+        d = cut_off && d > 1 ? 1 : d;
+        if (d < best) {
+            best = d;
+            nearest = names[i];
         }
     }
     return nearest;
