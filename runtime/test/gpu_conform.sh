@@ -62,10 +62,11 @@ printf 'tested in %d s\n' $((SECONDS - begin))
 # does not know the machine or needs too long proves nothing and fails nothing: it is written down as not run.
 seconds=${ZR_SANITIZE:-240}
 sanitize() { # sanitize TOOL OPERATION DTYPE LARGEST LAST: a row of sanitizer.json, unless it is later than that
-  local log=$out/$1-$2-$3.txt begin=$SECONDS result='not run' checks left
+  local log=$out/$1-$2-$3.txt begin=$SECONDS result='not run' checks left only=(--only "$2")
+  [ "$2" != all ] || only=()
   left=$(($5 - SECONDS))
   : >"$log"
-  [ $left -le 0 ] || timeout $((left < 60 ? left : 60)) compute-sanitizer --tool "$1" "$work/conform" --dtype "$3" --only "$2" --largest "$4" "$host" "$cuda" >"$log" 2>&1 || true
+  [ $left -le 0 ] || timeout $((left < 60 ? left : 60)) compute-sanitizer --tool "$1" "$work/conform" --dtype "$3" "${only[@]}" --largest "$4" "$host" "$cuda" >"$log" 2>&1 || true
   [ $left -gt 0 ] || echo 'no time was left' >"$log"
   checks=$(sed -n 's/^\([0-9]*\) checks, 0 failed$/\1/p' "$log" | tail -n 1)
   case $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1) in
@@ -78,7 +79,7 @@ sanitize() { # sanitize TOOL OPERATION DTYPE LARGEST LAST: a row of sanitizer.js
 sanitize_all() {
   local run separator='' last=$((SECONDS + seconds))
   printf '{"schema": "zeroledger.sanitizer/1", "commit": "%s", "runs": [' "$commit"
-  for run in memcheck:{embed_backward,layernorm_backward,cross_entropy}:bf16:400000 memcheck:{flash,eager}:{bf16,fp32}:400000 \
+  for run in {memcheck,racecheck}:all:{bf16,fp32,fp16}:20000 memcheck:{embed_backward,layernorm_backward,cross_entropy}:bf16:400000 memcheck:{flash,eager}:{bf16,fp32}:400000 \
     racecheck:{layernorm_backward,cross_entropy}:bf16:60000 racecheck:{flash,eager}:{bf16,fp32}:20000; do
     IFS=: read -r tool operation dtype largest <<<"$run"
     printf '%s\n  %s' "$separator" "$(sanitize "$tool" "$operation" "$dtype" "$largest" $last)"
