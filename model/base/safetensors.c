@@ -12,25 +12,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "safetensors_tree.h"
 #include "zeroledger/bytes.h"
 #include "zeroledger/text.h"
 
-enum { LENGTH_SIZE = 8, DIMS_MAX = 8, NAME_MAX_BYTES = 159 };
+enum { LENGTH_SIZE = 8, NAME_MAX_BYTES = 159 };
 
 /* MAX_HEADER_SIZE of safetensors. */
 static const uint64_t header_limit = 100000000;
 
-typedef struct tensor {
-    const char *name;  /* borrowed from its header */
-    const char *dtype; /* likewise */
-    uint32_t rank;
-    uint64_t dim[DIMS_MAX];
-    uint64_t begin, end; /* in the bytes behind the header */
-} tensor;
-
 typedef struct header {
     zl_json_doc *doc;
-    tensor *tensor; /* owned */
+    zl_stored *tensor; /* owned */
     size_t count;
     uint64_t bytes; /* behind the header */
 } header;
@@ -157,10 +150,11 @@ static zl_status check_name(const char *name, zl_err *err)
     return ZL_OK;
 }
 
-static zl_status read_shape(zl_json shape, tensor *t, zl_err *err)
+static zl_status read_shape(zl_json shape, zl_stored *t, zl_err *err)
 {
-    if (!zl_json_is_array(shape) || zl_json_size(shape) > DIMS_MAX) {
-        return zl_fail(err, ZL_E_INPUT, "%s must be at most %d dimensions", shape.path, DIMS_MAX);
+    if (!zl_json_is_array(shape) || zl_json_size(shape) > ZL_STORED_DIMS) {
+        return zl_fail(err, ZL_E_INPUT, "%s must be at most %d dimensions", shape.path,
+                       ZL_STORED_DIMS);
     }
     zl_json item;
     for (size_t i = 0; zl_json_each(shape, &i, &item); t->rank++) {
@@ -170,7 +164,7 @@ static zl_status read_shape(zl_json shape, tensor *t, zl_err *err)
 }
 
 /* Bytes of dense elements; poison where they do not fill whole bytes. */
-static uint64_t bytes_of(const tensor *t)
+static uint64_t bytes_of(const zl_stored *t)
 {
     uint64_t bits = zl_safetensors_bits(t->dtype);
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -179,11 +173,11 @@ static uint64_t bytes_of(const tensor *t)
     return zl_exact_div(bits, 8);
 }
 
-static zl_status read_tensor(const char *name, zl_json value, const header *h, tensor *t,
+static zl_status read_tensor(const char *name, zl_json value, const header *h, zl_stored *t,
                              zl_err *err)
 {
     const zl_json offsets = zl_json_get(value, "data_offsets");
-    *t = (tensor){.name = name};
+    *t = (zl_stored){.name = name};
     ZL_TRY(check_name(name, err));
     ZL_TRY(zl_json_string(zl_json_get(value, "dtype"), &t->dtype, err));
     if (zl_safetensors_bits(t->dtype) == 0) {
@@ -214,8 +208,8 @@ static zl_status read_tensor(const char *name, zl_json value, const header *h, t
 
 static int by_begin(const void *a, const void *b)
 {
-    const tensor *x = a;
-    const tensor *y = b;
+    const zl_stored *x = a;
+    const zl_stored *y = b;
     const bool same = x->begin == y->begin;
     return same ? (x->end > y->end) - (x->end < y->end) : (x->begin > y->begin) ? 1 : -1;
 }
@@ -228,7 +222,7 @@ static zl_status check_cover(header *h, zl_err *err)
         qsort(h->tensor, h->count, sizeof *h->tensor, by_begin);
     }
     for (size_t i = 0; i < h->count; i++) {
-        const tensor *t = &h->tensor[i];
+        const zl_stored *t = &h->tensor[i];
         if (t->begin != end) {
             return zl_fail(err, ZL_E_INPUT,
                            "%.100s begins at byte %" PRIu64 ", %s%.100s ends at %" PRIu64
@@ -286,292 +280,6 @@ static zl_status header_read(const char *path, header *h, zl_err *err)
     return status;
 }
 
-/* ---- names in order, with their numbers as numbers ---- */
-
-static size_t part_length(const char *name)
-{
-    return strcspn(name, ".");
-}
-
-/* 0, 17, 100: decimal, without zeros in front, so that text and number say the same. */
-static bool is_number(const char *part, size_t length)
-{
-    enum { DIGITS_MAX = 6 };
-    return length >= 1 && length <= DIGITS_MAX && strspn(part, "0123456789") >= length &&
-           (length == 1 || part[0] != '0');
-}
-
-static int compare_parts(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-    const bool a_number = is_number(a, a_length);
-    const bool b_number = is_number(b, b_length);
-    if (a_number != b_number) {
-        return a_number ? -1 : 1;
-    }
-    if (a_number && a_length != b_length) {
-        return a_length < b_length ? -1 : 1;
-    }
-    const int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
-    return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
-}
-
-static int by_name(const void *left, const void *right)
-{
-    const char *a = ((const tensor *)left)->name;
-    const char *b = ((const tensor *)right)->name;
-    for (;;) {
-        const size_t a_length = part_length(a);
-        const size_t b_length = part_length(b);
-        const int order = compare_parts(a, a_length, b, b_length);
-        if (order != 0) {
-            return order;
-        }
-        a += a_length;
-        b += b_length;
-        if (*a == '\0' || *b == '\0') {
-            return (*a != '\0') - (*b != '\0');
-        }
-        a++;
-        b++;
-    }
-}
-
-/* ---- the tree ---- */
-
-/* Tensors in order of their names, which are alike up to `at`. */
-typedef struct span {
-    const tensor *tensor;
-    size_t count;
-    size_t at;
-} span;
-
-/* A numbered part, and what is below it as text. */
-typedef struct numbered {
-    uint64_t number;
-    char *below; /* owned */
-    bool written;
-} numbered;
-
-static zl_status put_node(FILE *out, span s, zl_err *err);
-
-static void put_leaf(FILE *out, const tensor *t)
-{
-    fprintf(out, "\"%s[", t->dtype);
-    for (uint32_t i = 0; i < t->rank; i++) {
-        fprintf(out, "%s%" PRIu64, i > 0 ? "," : "", t->dim[i]);
-    }
-    fprintf(out, "]\"");
-}
-
-/* The tensors at the front of s whose part at s.at is that of the first. */
-static span first_group(span s)
-{
-    const char *part = s.tensor[0].name + s.at;
-    const size_t length = part_length(part);
-    span group = {.tensor = s.tensor, .count = 1, .at = s.at + length};
-    while (group.count < s.count) {
-        const char *other = s.tensor[group.count].name + s.at;
-        if (part_length(other) != length || memcmp(other, part, length) != 0) {
-            break;
-        }
-        group.count++;
-    }
-    return group;
-}
-
-/* What is below a part: a tensor, or an object. */
-static zl_status put_below(FILE *out, span group, zl_err *err)
-{
-    if (group.count == 1 && group.tensor[0].name[group.at] == '\0') {
-        put_leaf(out, &group.tensor[0]);
-        return ZL_OK;
-    }
-    return put_node(out, group, err);
-}
-
-static zl_status below_text(span group, char **out, zl_err *err)
-{
-    size_t size = 0;
-    *out = NULL;
-    FILE *memory = open_memstream(out, &size);
-    if (memory == NULL) {
-        return zl_fail(err, ZL_E_RESOURCE, "out of memory for the names of tensors");
-    }
-    const zl_status status = put_below(memory, group, err);
-    fclose(memory);
-    return status != ZL_OK || *out != NULL
-               ? status
-               : zl_fail(err, ZL_E_RESOURCE, "out of memory for the names of tensors");
-}
-
-static int by_below(const void *a, const void *b)
-{
-    const numbered *x = a;
-    const numbered *y = b;
-    const int order = strcmp(x->below, y->below);
-    return order != 0 ? order : (x->number > y->number) - (x->number < y->number);
-}
-
-/* Those at the front with the same below them: their number. */
-static size_t alike(const numbered *n, size_t count)
-{
-    size_t same = 1;
-    while (same < count && strcmp(n[same].below, n[0].below) == 0) {
-        same++;
-    }
-    return same;
-}
-
-/* "0-31,33" */
-static void put_numbers(FILE *out, const numbered *n, size_t count)
-{
-    for (size_t i = 0; i < count;) {
-        size_t last = i;
-        while (last + 1 < count && n[last + 1].number == n[last].number + 1) {
-            last++;
-        }
-        fprintf(out, "%s%" PRIu64, i > 0 ? "," : "", n[i].number);
-        if (last > i) {
-            fprintf(out, "-%" PRIu64, n[last].number);
-        }
-        i = last + 1;
-    }
-}
-
-static void put_sets(FILE *out, numbered *n, size_t count)
-{
-    qsort(n, count, sizeof *n, by_below);
-    for (size_t i = 0; i < count;) {
-        const size_t same = alike(n + i, count - i);
-        fprintf(out, "%s\"", i > 0 ? "," : "");
-        put_numbers(out, n + i, same);
-        fprintf(out, "\":%s", n[i].below);
-        i += same;
-    }
-}
-
-/* The numbered parts at the front of *s, which moves behind them. */
-static zl_status put_numbered(FILE *out, span *s, zl_err *err)
-{
-    numbered *n = calloc(s->count, sizeof *n);
-    size_t count = 0;
-    zl_status status = ZL_OK;
-    if (n == NULL) {
-        return zl_fail(err, ZL_E_RESOURCE, "out of memory for names");
-    }
-    while (status == ZL_OK && s->count > 0) {
-        const char *part = s->tensor[0].name + s->at;
-        if (!is_number(part, part_length(part))) {
-            break;
-        }
-        const span group = first_group(*s);
-        n[count].number = strtoull(part, NULL, 10);
-        status = below_text(group, &n[count].below, err);
-        count++;
-        s->tensor += group.count;
-        s->count -= group.count;
-    }
-    if (status == ZL_OK) {
-        put_sets(out, n, count);
-    }
-    for (size_t i = 0; i < count; i++) {
-        free(n[i].below);
-    }
-    free(n);
-    return status;
-}
-
-/* "0-3", which would read back as numbers. */
-static bool looks_like_set(const char *part, size_t length)
-{
-    return length >= 1 && !is_number(part, length) && strspn(part, "0123456789-,") >= length;
-}
-
-static zl_status put_named(FILE *out, span s, const char *comma, zl_err *err)
-{
-    for (; s.count > 0; comma = ",") {
-        const span group = first_group(s);
-        const char *part = s.tensor[0].name + s.at;
-        const size_t length = part_length(part);
-        if (length == 0 || looks_like_set(part, length)) {
-            return zl_fail(err, ZL_E_UNMODELLED, "the part '%.*s' of the name %.100s is not read",
-                           (int)length, part, s.tensor[0].name);
-        }
-        fprintf(out, "%s\"%.*s\":", comma, (int)length, part);
-        ZL_TRY(put_below(out, group, err));
-        s.tensor += group.count;
-        s.count -= group.count;
-    }
-    return ZL_OK;
-}
-
-/* s.at is at the dots, or at the begin of all names. */
-static zl_status put_node(FILE *out, span s, zl_err *err)
-{
-    const char *comma = "";
-    fprintf(out, "{");
-    if (s.at > 0 && s.tensor[0].name[s.at] == '\0') { /* shorter names come first */
-        fprintf(out, "\"\":");
-        put_leaf(out, &s.tensor[0]);
-        s.tensor++;
-        s.count--;
-        comma = ",";
-    }
-    s.at += s.at > 0 ? 1 : 0;
-    if (s.count > 0 && is_number(s.tensor[0].name + s.at, part_length(s.tensor[0].name + s.at))) {
-        fprintf(out, "%s", comma);
-        ZL_TRY(put_numbered(out, &s, err));
-        comma = ",";
-    }
-    ZL_TRY(put_named(out, s, comma, err));
-    fprintf(out, "}");
-    return ZL_OK;
-}
-
-static zl_status check_unique(const tensor *t, size_t count, zl_err *err)
-{
-    for (size_t i = 1; i < count; i++) {
-        if (strcmp(t[i - 1].name, t[i].name) == 0) {
-            return zl_fail(err, ZL_E_INPUT, "the tensor %.100s is there twice", t[i].name);
-        }
-    }
-    return ZL_OK;
-}
-
-/* What an index says of the sum of all tensors, where it is wrong. */
-typedef struct sizes {
-    uint64_t said, found;
-} sizes;
-
-static zl_status put_document(tensor *t, size_t count, sizes total, zl_json_doc **out, zl_err *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    if (count == 0) {
-        return zl_fail(err, ZL_E_INPUT, "there is no tensor in it");
-    }
-    qsort(t, count, sizeof *t, by_name);
-    ZL_TRY(check_unique(t, count, err));
-    FILE *memory = open_memstream(&text, &size);
-    if (memory == NULL) {
-        return zl_fail(err, ZL_E_RESOURCE, "out of memory for the names of tensors");
-    }
-    fprintf(memory, "{\"tensors\":");
-    zl_status status = put_node(memory, (span){.tensor = t, .count = count}, err);
-    if (total.said != total.found) {
-        fprintf(memory, ",\"total_size\":%" PRIu64 ",\"tensor_bytes\":%" PRIu64, total.said,
-                total.found);
-    }
-    fprintf(memory, "}");
-    fclose(memory);
-    if (status == ZL_OK) {
-        status = text != NULL ? zl_json_parse("tensors", text, size, out, err)
-                              : zl_fail(err, ZL_E_RESOURCE, "out of memory for names");
-    }
-    free(text);
-    return status;
-}
-
 /* ---- an index ---- */
 
 typedef struct mapped {
@@ -584,7 +292,7 @@ typedef struct gathered {
     size_t count;
     header *shard;
     size_t shards;
-    tensor *tensor;
+    zl_stored *tensor;
     size_t tensors;
 } gathered;
 
@@ -627,9 +335,14 @@ static zl_status read_map(zl_json index, gathered *g, zl_err *err)
     return ZL_OK;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const zl_stored *)a)->name, ((const zl_stored *)b)->name);
+}
+
 static int name_of(const void *name, const void *t)
 {
-    return by_name(&(tensor){.name = name}, t);
+    return strcmp(name, ((const zl_stored *)t)->name);
 }
 
 /* The tensors that the index takes from one file, which begin at *at. */
@@ -649,7 +362,7 @@ static zl_status gather(const char *folder, gathered *g, size_t *at, zl_err *err
     qsort(h->tensor, h->count, sizeof *h->tensor, by_name);
     for (; *at < g->count && strcmp(g->map[*at].file, file) == 0; (*at)++) {
         const char *name = g->map[*at].name;
-        const tensor *found = bsearch(name, h->tensor, h->count, sizeof *h->tensor, name_of);
+        const zl_stored *found = bsearch(name, h->tensor, h->count, sizeof *h->tensor, name_of);
         if (found == NULL) {
             return zl_fail(err, ZL_E_INPUT, "weight_map says that %.100s is in %.100s, it is not",
                            name, file);
@@ -669,10 +382,10 @@ static void gathered_release(gathered *g)
     free(g->tensor);
 }
 
-static zl_status read_total(zl_json index, const gathered *g, sizes *out, zl_err *err)
+static zl_status read_total(zl_json index, const gathered *g, zl_stored_sizes *out, zl_err *err)
 {
     const zl_json total = zl_json_get(zl_json_get(index, "metadata"), "total_size");
-    sizes read = {.said = 0};
+    zl_stored_sizes read = {.said = 0};
     for (size_t i = 0; i < g->tensors; i++) {
         read.found = zl_add(read.found, g->tensor[i].end - g->tensor[i].begin);
     }
@@ -689,7 +402,7 @@ static zl_status load_index(const char *path, zl_json_doc **out, zl_err *err)
     char folder[PATH_MAX];
     zl_json_doc *doc = NULL;
     gathered g = {.count = 0};
-    sizes total = {.said = 0};
+    zl_stored_sizes total = {.said = 0};
     zl_status status = ZL_OK;
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 0, path);
@@ -700,7 +413,7 @@ static zl_status load_index(const char *path, zl_json_doc **out, zl_err *err)
         ZL_TRY_GOTO(status, gather(folder, &g, &at, err), out);
     }
     ZL_TRY_GOTO(status, read_total(index, &g, &total, err), out);
-    status = put_document(g.tensor, g.tensors, total, out, err);
+    status = zl_stored_tree(g.tensor, g.tensors, total, out, err);
 out:
     gathered_release(&g);
     zl_json_free(doc);
@@ -712,7 +425,7 @@ static zl_status load_one(const char *path, zl_json_doc **out, zl_err *err)
     header h = {.doc = NULL};
     zl_status status = header_read(path, &h, err);
     if (status == ZL_OK) {
-        status = put_document(h.tensor, h.count, (sizes){.said = 0}, out, err);
+        status = zl_stored_tree(h.tensor, h.count, (zl_stored_sizes){.said = 0}, out, err);
     }
     header_release(&h);
     return status;

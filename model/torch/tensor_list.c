@@ -6,16 +6,6 @@
 
 #include "zeroledger/bytes.h"
 
-/* safetensors/src/tensor.rs, Dtype: those of whole bytes. */
-static const struct {
-    const char *name;
-    uint32_t bytes;
-} dtypes[] = {
-    {"F64", 8},     {"I64", 8},     {"U64", 8},  {"C64", 8}, {"F32", 4},  {"I32", 4},
-    {"U32", 4},     {"F16", 2},     {"BF16", 2}, {"I16", 2}, {"U16", 2},  {"F8_E4M3", 1},
-    {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"I8", 1},   {"U8", 1},  {"BOOL", 1},
-};
-
 /* More tensors than any model has. */
 enum { FIRST = 64, LIMIT = 1 << 20 };
 
@@ -69,16 +59,6 @@ uint64_t zl_tensor_elements(const zl_tensor_entry *entry)
         elements = zl_mul(elements, entry->dim[i]);
     }
     return elements;
-}
-
-uint32_t zl_tensor_dtype_bytes(const char *dtype)
-{
-    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
-        if (strcmp(dtypes[i].name, dtype) == 0) {
-            return dtypes[i].bytes;
-        }
-    }
-    return 0;
 }
 
 /* ---- a file's order ---- */

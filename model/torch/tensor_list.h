@@ -44,8 +44,6 @@ ZL_NODISCARD zl_status zl_tensor_list_add(zl_tensor_list *list, const char *name
 ZL_NODISCARD zl_status zl_tensor_list_arrange(zl_tensor_list *list, zl_err *err);
 /* Product of the dimensions, 1 of a scalar; poison where it does not fit in 64 bits. */
 uint64_t zl_tensor_elements(const zl_tensor_entry *entry);
-/* Bytes of one element; 0 of a dtype that safetensors does not know. */
-uint32_t zl_tensor_dtype_bytes(const char *dtype);
 /* Frees what the list owns and leaves it empty. */
 void zl_tensor_list_clear(zl_tensor_list *list);
 
