@@ -25,10 +25,23 @@ static zl_status check_options(const zt_allocator_options *o, zl_err *err)
     return zt_alloc_conf_check(&o->conf, err);
 }
 
+/* Rounding what is smaller cannot overflow. */
+static const uint64_t plain_max = UINT64_C(1) << 60;
+
 /* PyTorch multiplies as doubles and truncates; so do we, to the same byte. */
 static uint64_t share_of(double share, uint64_t bytes)
 {
     return (uint64_t)(share * (double)bytes);
+}
+
+static bool is_plain(const zt_alloc_conf *conf)
+{
+    uint32_t divisions = 0;
+    for (size_t i = 0; i < ZT_ROUNDUP_INTERVALS; i++) {
+        divisions |= conf->roundup_power2_divisions[i];
+    }
+    return divisions <= 1 && !conf->expandable_segments && conf->max_split_size == UINT64_MAX &&
+           conf->garbage_collection_threshold <= 0.0;
 }
 
 zl_status zt_allocator_new(const zt_allocator_options *options, zt_allocator **out, zl_err *err)
@@ -50,6 +63,7 @@ zl_status zt_allocator_new(const zt_allocator_options *options, zt_allocator **o
     a->device_free = options->device_free != 0 ? options->device_free : a->device_total;
     a->allowed = share_of(a->conf.per_process_memory_fraction, a->device_total);
     a->gc_threshold = threshold > 0.0 ? share_of(threshold, a->allowed) : ZL_POISON;
+    a->plain = is_plain(&a->conf);
     *out = a;
     return ZL_OK;
 }
@@ -102,7 +116,7 @@ static uint64_t expandable_size(const zt_allocator *a, const zt_span *s)
 }
 
 /* Best fit, but the tail that can grow counts with all it can grow to. */
-static uint32_t pass_over_tail(const zt_allocator *a, const zt_bins *bins, uint32_t id)
+static uint32_t pass_over_tail(const zt_allocator *a, zt_bins *bins, uint32_t id)
 {
     uint32_t next = zt_bins_next(a->spans.at, bins, id);
     while (next != 0 &&
@@ -116,7 +130,7 @@ static uint32_t pass_over_tail(const zt_allocator *a, const zt_bins *bins, uint3
 /* The smallest sufficient free span of the stream, of equals the lowest; it stays in its set. */
 static uint32_t find_free(const zt_allocator *a, const zt_request *request)
 {
-    const zt_bins *bins = &a->cached[request->stream]->free[request->pool];
+    zt_bins *bins = &a->cached[request->stream]->free[request->pool];
     uint32_t id = zt_bins_lower_bound(a->spans.at, bins, request->size);
     if (id != 0 && a->conf.expandable_segments) {
         id = pass_over_tail(a, bins, id);
@@ -127,18 +141,6 @@ static uint32_t find_free(const zt_allocator *a, const zt_request *request)
                              ? size >= oversize
                              : size >= zl_add(request->size, a->conf.max_non_split_rounding);
     return refused ? 0 : id;
-}
-
-static uint32_t take_free(zt_allocator *a, const zt_request *request)
-{
-    if (a->gc_threshold != ZL_POISON) {
-        a->searches[request->pool] = zl_add(a->searches[request->pool], 1);
-    }
-    const uint32_t id = find_free(a, request);
-    if (id != 0) {
-        zt_free_remove(a, id);
-    }
-    return id;
 }
 
 static uint32_t find_new(zt_allocator *a, const zt_request *request)
@@ -160,41 +162,82 @@ static uint32_t find_new(zt_allocator *a, const zt_request *request)
     return id;
 }
 
+/* A free span for the request, in its set: a cached one, or a new one. */
+static uint32_t find(zt_allocator *a, const zt_request *request)
+{
+    if (a->gc_threshold != ZL_POISON) {
+        a->searches[request->pool] = zl_add(a->searches[request->pool], 1);
+    }
+    const uint32_t id = find_free(a, request);
+    return id != 0 ? id : find_new(a, request);
+}
+
 static bool should_split(const zt_allocator *a, const zt_span *s, uint64_t size)
 {
-    const uint64_t remaining = zl_sub(s->size, size);
+    const uint64_t remaining = s->size - size;
     if (s->pool == ZT_POOL_SMALL || a->conf.expandable_segments) {
         return remaining >= zt_min_block;
     }
     return size < a->conf.max_split_size && remaining > zt_small_size;
 }
 
-/* Splits a span that is in no set and hands its front out. */
-static void hand_out(zt_allocator *a, uint32_t id, uint64_t size, uint64_t requested)
+/* Cuts the front off a span in a set: the rest, which stays there, keeps the name. Returns the
+ * front; 0: out of memory. */
+static uint32_t cut_front(zt_allocator *a, uint32_t id, uint64_t size)
+{
+    const uint32_t front = zt_spans_take(&a->spans);
+    if (front == 0) {
+        zt_out_of_memory(a);
+        return 0;
+    }
+    zt_span *s = zt_span_at(a, id);
+    zt_span *f = zt_span_at(a, front);
+    *f = (zt_span){.address = s->address,
+                   .size = size,
+                   .prev = s->prev,
+                   .next = id,
+                   .stream = s->stream,
+                   .pool = s->pool,
+                   .expandable = s->expandable,
+                   .base = s->base};
+    if (s->prev != 0) {
+        zt_span_at(a, s->prev)->next = front;
+    }
+    s->prev = front;
+    zt_free_move(a, id, s->size - size, s->address + size);
+    return front;
+}
+
+/* Of a free span in its set, splits off and hands out what is asked for. Returns that. */
+static uint32_t hand_out(zt_allocator *a, uint32_t id, uint64_t size, uint64_t requested)
 {
     zt_span *s = zt_span_at(a, id);
     const bool was_split = s->prev != 0 || s->next != 0;
     const bool counts = !s->expandable;
     if (should_split(a, s, size)) {
-        const uint32_t rest = zt_cut(a, id, size);
-        if (rest == 0) {
-            return;
+        const uint64_t rest = s->size - size;
+        id = cut_front(a, id, size);
+        if (id == 0) {
+            return 0;
         }
-        zt_free_insert(a, rest);
         s = zt_span_at(a, id);
-        if (counts && was_split) {
-            zt_stat_lower(&a->stats.inactive_split, size);
-        } else if (counts) {
-            zt_stat_raise(&a->stats.inactive_split, zt_span_at(a, rest)->size);
+        if (counts && !was_split) {
+            zt_stat_raise(&a->stats.inactive_split, rest);
         }
-    } else if (counts && was_split) {
+    } else {
+        zt_free_remove(a, id);
+    }
+    if (counts && was_split) {
         zt_stat_lower(&a->stats.inactive_split, s->size);
     }
     s->state = ZT_SPAN_ALLOCATED;
+    s->until_allocation = 0;
+    s->until_segment = 0;
     s->requested = requested;
     zt_stat_raise(&a->stats.allocated, s->size);
     zt_stat_raise(&a->stats.active, s->size);
     zt_stat_raise(&a->stats.requested, requested);
+    return id;
 }
 
 static bool usable(const zt_allocator *a)
@@ -202,10 +245,15 @@ static bool usable(const zt_allocator *a)
     return a->failure.status == ZL_OK;
 }
 
+static zt_pool_name pool_of(uint64_t size)
+{
+    return size <= zt_small_size ? ZT_POOL_SMALL : ZT_POOL_LARGE;
+}
+
 static zt_request request_of(const zt_allocator *a, uint64_t bytes, uint32_t stream)
 {
     const uint64_t size = round_size(&a->conf, bytes);
-    return (zt_request){size, size <= zt_small_size ? ZT_POOL_SMALL : ZT_POOL_LARGE, stream};
+    return (zt_request){size, pool_of(size), stream};
 }
 
 bool zt_is_cached(const zt_allocator *a, uint64_t bytes, uint32_t stream)
@@ -231,28 +279,69 @@ static bool check_block(zt_allocator *a, zt_block block, zt_span_state state, co
     return true;
 }
 
-/* The free completes: the span joins the free ones beside it. */
+/* A freed span goes into the free one below it, and the free one above as well. */
+static uint32_t join_below(zt_allocator *a, uint32_t id, uint32_t below)
+{
+    const zt_span *s = zt_span_at(a, id);
+    zt_span *n = zt_span_at(a, below);
+    uint64_t size = n->size + s->size;
+    const uint32_t above = s->next;
+    n->next = above;
+    if (above != 0 && zt_span_at(a, above)->state == ZT_SPAN_FREE) {
+        zt_free_remove(a, above);
+        size += zt_span_at(a, above)->size;
+        n->next = zt_span_at(a, above)->next;
+        zt_spans_give(&a->spans, above);
+    }
+    if (n->next != 0) {
+        zt_span_at(a, n->next)->prev = below;
+    }
+    zt_free_move(a, below, size, n->address);
+    zt_spans_give(&a->spans, id);
+    return below;
+}
+
+/* A span that is in no set joins the free ones beside it. Returns what they are now. */
+static uint32_t join(zt_allocator *a, uint32_t id)
+{
+    const zt_span *s = zt_span_at(a, id);
+    const uint32_t below = s->prev;
+    const uint32_t above = s->next;
+    if (below != 0 && zt_span_at(a, below)->state == ZT_SPAN_FREE) {
+        return join_below(a, id, below);
+    }
+    if (above != 0 && zt_span_at(a, above)->state == ZT_SPAN_FREE) {
+        zt_span *n = zt_span_at(a, above);
+        n->prev = below;
+        if (below != 0) {
+            zt_span_at(a, below)->next = above;
+        }
+        zt_free_move(a, above, n->size + s->size, s->address);
+        zt_spans_give(&a->spans, id);
+        return above;
+    }
+    zt_free_insert(a, id);
+    return id;
+}
+
+/* The free completes. */
 static void complete(zt_allocator *a, uint32_t id)
 {
     if (a->freed != NULL) {
         a->freed(a->driver_context, id);
     }
     zt_span *s = zt_span_at(a, id);
-    zt_stat_lower(&a->stats.active, s->size);
+    const uint64_t size = s->size;
+    zt_stat_lower(&a->stats.active, size);
     zt_stat_lower(&a->stats.requested, s->requested);
     s->state = ZT_SPAN_FREE;
     s->recorded = false;
-    s->until_allocation = 0;
-    s->until_segment = 0;
-    s->requested = 0;
-    const uint64_t below = zt_absorb(a, id, s->prev);
-    const uint64_t above = zt_absorb(a, id, s->next);
-    zt_free_insert(a, id);
+    s = zt_span_at(a, join(a, id));
     if (s->expandable) {
         return;
     }
     const bool split = s->prev != 0 || s->next != 0;
-    zt_stat_lower(&a->stats.inactive_split, zl_add(below, above));
+    zt_stat_lower(&a->stats.inactive_split, s->size - size);
     zt_stat_raise(&a->stats.inactive_split, split ? s->size : 0);
 }
 
@@ -352,17 +441,23 @@ zt_block zt_alloc(zt_allocator *a, uint64_t bytes, uint32_t stream)
     if (a->cached[stream] == NULL && !stream_new(a, stream)) {
         return ZT_NO_BLOCK;
     }
-    if (a->waiting_mode == ZT_WAIT_NEXT_ALLOC) {
+    if (a->waiting_count > 0 && a->waiting_mode == ZT_WAIT_NEXT_ALLOC) {
         complete_ended(a);
     }
     a->allocations++;
-    const zt_request request = request_of(a, bytes, stream);
-    uint32_t id = take_free(a, &request);
+    uint64_t size = 0;
+    uint32_t id = 0;
+    if (a->plain && bytes < plain_max) { /* the same as below, and nearly always so */
+        size = (bytes + zt_min_block - 1) & ~(zt_min_block - 1);
+        id = zt_bins_lower_bound(a->spans.at, &a->cached[stream]->free[pool_of(size)], size);
+    }
     if (id == 0) {
-        id = find_new(a, &request);
+        const zt_request request = request_of(a, bytes, stream);
+        size = request.size;
+        id = find(a, &request);
     }
     if (id != 0) {
-        hand_out(a, id, request.size, bytes);
+        id = hand_out(a, id, size, bytes);
     } else {
         a->stats.ooms = zl_add(a->stats.ooms, 1);
     }
@@ -443,13 +538,14 @@ static int by_address(const void *a, const void *b)
 static zt_piece piece_of(const zt_allocator *a, const zt_span *s)
 {
     const bool allocated = s->state == ZT_SPAN_ALLOCATED;
+    const bool active = allocated || s->state == ZT_SPAN_WAITING;
     const bool first = s->prev == 0 || zt_span_at(a, s->prev)->state == ZT_SPAN_UNMAPPED;
     return (zt_piece){.address = s->address,
                       .size = s->size,
-                      .requested = s->requested,
+                      .requested = active ? s->requested : 0,
                       .stream = s->stream,
                       .allocated = allocated,
-                      .active = allocated || s->state == ZT_SPAN_WAITING,
+                      .active = active,
                       .small = s->pool == ZT_POOL_SMALL,
                       .expandable = s->expandable,
                       .first = first};

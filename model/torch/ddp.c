@@ -268,4 +268,5 @@ const zt_framework zt_ddp = {
     .before_forward = zt_ddp_before_forward,
     .gradient = zt_ddp_gradient,
     .nccl = zt_ddp_nccl,
+    .unsettled = 1, /* the second has new buckets in the order of the first backward */
 };

@@ -291,7 +291,7 @@ static void mark(zt_process *p, int32_t step, const char *at)
 {
     const zt_ds *ds = zt_ds_of(p);
     char name[24];
-    zt_device_idle(p->allocator);
+    zt_synchronize_device(p);
     if (ds->boundary) {
         zt_mark(p, step, at);
         return;

@@ -172,7 +172,7 @@ static const double new_segments = 0.47e-3;  /* and one that had to ask the driv
 
 /* The event behind a product of the output matrix, which has just been launched or will be when a
  * saved view lets go of the weight in backward, against what the host does next. */
-static void outlast(const zt_process *p, const zt_param *param, zt_storage s)
+static void outlast(zt_process *p, const zt_param *param, zt_storage s)
 {
     const uint64_t vocab = p->run->model.vocab;
     const zt_ds_gather *g = zt_ds_of(p)->gather;
@@ -183,14 +183,13 @@ static void outlast(const zt_process *p, const zt_param *param, zt_storage s)
     const bool aligned = zl_mul(vocab, zt_ds_of(p)->width) % 16 == 0;
     const double work = 2.0 * (double)zt_tokens(p) * (double)zt_param_elements(param);
     const double seconds = work / (aligned ? aligned_flops : unaligned_flops);
-    const zt_block block = zt_storage_block(p, s);
     const bool saved = zt_storage_references(p, s) > 1;
     if (g->head == ZT_DS_HEAD_BACKWARD || saved) {
-        zt_outlast(p->allocator, block, 0, g->ahead && seconds >= new_segments ? 1 : 0);
+        zt_outlast_use(p, s, 0, g->ahead && seconds >= new_segments ? 1 : 0);
     } else if (seconds >= new_segments) {
-        zt_outlast(p->allocator, block, 0, 2);
+        zt_outlast_use(p, s, 0, 2);
     } else if (seconds >= one_allocation) {
-        zt_outlast(p->allocator, block, 1, 0);
+        zt_outlast_use(p, s, 1, 0);
     }
 }
 

@@ -61,7 +61,7 @@ static void flatten(zt_process *p, const zt_ds *ds, zt_ds_group *g)
             stub[i] = ds->release.flatten_by_scalars ? zt_new(p, 4) : ZT_NO_STORAGE;
             zt_drop(p, &g->param[i]->param->value.storage);
         }
-        zt_empty_cache(p->allocator);
+        zt_release_cached(p);
         if (ds->release.flatten_by_scalars) {
             zt_reset_peak(p);
         }

@@ -238,7 +238,7 @@ static void join_shards(zt_process *p, const zt_ds *ds)
     for (uint32_t i = 0; i < z->trained_count; i++) {
         zt_drop(p, &z->shard[z->trained[i]->param->index]);
     }
-    zt_empty_cache(p->allocator);
+    zt_release_cached(p);
     z->low = zt_ds_new(p, zl_mul(ds->width, zt_ds_all_shards(z)), "parameter shards");
     for (uint32_t i = 0; i < z->trained_count; i++) {
         z->shard[z->trained[i]->param->index] = zt_hold(p, z->low);

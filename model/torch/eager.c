@@ -85,6 +85,8 @@ void zt_engine_clear(struct zt_engine *e)
     zt_bump_clear(&e->forever);
     zt_bump_clear(&e->tape);
     free(e->storage);
+    free(e->deeds.at);
+    free(e->deeds.block);
     free(e->node);
     free(e->ready);
     free(e->leaf_queue);
@@ -194,32 +196,75 @@ static _Noreturn void fail_out_of_memory(zt_process *p, uint64_t bytes)
     zt_fail(p, ZL_NO, message);
 }
 
-static zt_block allocate(zt_process *p, uint64_t bytes, uint32_t stream)
+zt_block zt_allocate(zt_process *p, uint64_t bytes, uint32_t stream)
 {
     const zt_block block = zt_alloc(p->allocator, bytes, stream);
-    if (zt_allocator_stats(p->allocator)->ooms > 0) {
+    if (block == ZT_NO_BLOCK && zt_allocator_stats(p->allocator)->ooms > 0) {
         fail_out_of_memory(p, bytes);
-    }
-    if (bytes > 0 && is_heard(p)) {
-        tell(p, (zt_happened){.what = ZT_ALLOCATES,
-                              .block = block,
-                              .bytes = bytes,
-                              .stream = stream,
-                              .at = p->engine->what});
     }
     return block;
 }
 
-static void give_back(zt_process *p, zt_block block, uint64_t bytes, uint32_t stream)
+static void note(zt_process *p, zt_deed deed)
 {
-    if (bytes > 0 && is_heard(p)) {
+    zt_deeds *d = &p->engine->deeds;
+    if (d->on) {
+        d->at = zt_grow(p, d->at, d->count, &d->capacity, sizeof *d->at);
+        d->at[d->count++] = deed;
+    }
+}
+
+/* What a storage does to its block. */
+static void note_of(zt_process *p, const zt_storage_state *s, zt_deed_kind kind, uint64_t amount,
+                    uint32_t stream)
+{
+    note(p,
+         (zt_deed){
+             .amount = amount, .born = s->born, .stream = (uint16_t)stream, .kind = (uint8_t)kind});
+}
+
+static void note_block(zt_process *p, const zt_storage_state *s)
+{
+    zt_deeds *d = &p->engine->deeds;
+    if (d->on) {
+        note_of(p, s, ZT_DEED_ALLOC, s->bytes, s->stream);
+        d->block = zt_grow(p, d->block, s->born - d->first, &d->block_capacity, sizeof *d->block);
+        d->block[s->born - d->first] = s->block;
+    }
+}
+
+/* A block for the bytes of a storage, on its stream. */
+static void allocate(zt_process *p, zt_storage_state *s)
+{
+    if (s->bytes == 0) {
+        return;
+    }
+    s->block = zt_allocate(p, s->bytes, s->stream);
+    s->born = p->engine->births++;
+    note_block(p, s);
+    if (is_heard(p)) {
+        tell(p, (zt_happened){.what = ZT_ALLOCATES,
+                              .block = s->block,
+                              .bytes = s->bytes,
+                              .stream = s->stream,
+                              .at = p->engine->what});
+    }
+}
+
+static void give_back(zt_process *p, const zt_storage_state *s)
+{
+    if (s->bytes == 0) {
+        return;
+    }
+    note_of(p, s, ZT_DEED_FREE, s->bytes, s->stream);
+    if (is_heard(p)) {
         tell(p, (zt_happened){.what = ZT_FREES,
-                              .block = block,
-                              .bytes = bytes,
-                              .stream = stream,
+                              .block = s->block,
+                              .bytes = s->bytes,
+                              .stream = s->stream,
                               .any_order = p->engine->any_order});
     }
-    zt_free(p->allocator, block);
+    zt_free(p->allocator, s->block);
 }
 
 static zt_storage_state *storage_at(const zt_process *p, zt_storage s)
@@ -243,9 +288,10 @@ zt_storage zt_new_on(zt_process *p, uint64_t bytes, uint32_t stream)
         e->storage = zt_grow(p, e->storage, e->storages, &e->storage_capacity, sizeof *e->storage);
         s = e->storages++;
     }
-    bytes = e->weightless ? 0 : bytes;
-    *storage_at(p, s) = (zt_storage_state){
-        .bytes = bytes, .block = allocate(p, bytes, stream), .references = 1, .stream = stream};
+    zt_storage_state *state = storage_at(p, s);
+    *state =
+        (zt_storage_state){.bytes = e->weightless ? 0 : bytes, .references = 1, .stream = stream};
+    allocate(p, state);
     return s;
 }
 
@@ -298,7 +344,7 @@ void zt_drop(zt_process *p, zt_storage *s)
         zt_fail(p, ZL_E_BUG, "a tensor was released twice");
     }
     if (--state->references == 0) {
-        give_back(p, state->block, state->bytes, state->stream);
+        give_back(p, state);
         state->stream = e->free_storage;
         e->free_storage = *s;
     }
@@ -317,17 +363,38 @@ void zt_resize(zt_process *p, zt_storage s, uint64_t bytes)
         return;
     }
     zt_storage_state *state = storage_at(p, s);
-    give_back(p, state->block, state->bytes, state->stream);
-    state->bytes = bytes;
-    state->stream = p->engine->stream;
-    state->block = allocate(p, bytes, state->stream);
+    give_back(p, state);
+    *state = (zt_storage_state){
+        .bytes = bytes, .references = state->references, .stream = p->engine->stream};
+    allocate(p, state);
 }
 
 void zt_record_use(zt_process *p, zt_storage s, uint32_t stream)
 {
-    if (s != ZT_NO_STORAGE) {
+    if (s != ZT_NO_STORAGE && storage_at(p, s)->bytes > 0) {
+        note_of(p, storage_at(p, s), ZT_DEED_USE, storage_at(p, s)->block, stream);
         zt_record_stream(p->allocator, storage_at(p, s)->block, stream);
     }
+}
+
+void zt_outlast_use(zt_process *p, zt_storage s, uint32_t allocations, uint32_t segments)
+{
+    if (s != ZT_NO_STORAGE && storage_at(p, s)->bytes > 0) {
+        note_of(p, storage_at(p, s), ZT_DEED_OUTLAST, allocations | (uint64_t)segments << 32, 0);
+        zt_outlast(p->allocator, storage_at(p, s)->block, allocations, segments);
+    }
+}
+
+void zt_synchronize_device(zt_process *p)
+{
+    note(p, (zt_deed){.kind = ZT_DEED_IDLE});
+    zt_device_idle(p->allocator);
+}
+
+void zt_release_cached(zt_process *p)
+{
+    note(p, (zt_deed){.kind = ZT_DEED_EMPTY});
+    zt_empty_cache(p->allocator);
 }
 
 uint64_t zt_storage_bytes(const zt_process *p, zt_storage s)
@@ -338,11 +405,6 @@ uint64_t zt_storage_bytes(const zt_process *p, zt_storage s)
 uint32_t zt_storage_references(const zt_process *p, zt_storage s)
 {
     return s == ZT_NO_STORAGE ? 0 : storage_at(p, s)->references;
-}
-
-zt_block zt_storage_block(const zt_process *p, zt_storage s)
-{
-    return s == ZT_NO_STORAGE ? ZT_NO_BLOCK : storage_at(p, s)->block;
 }
 
 /* ---- tensors ---- */
@@ -444,10 +506,11 @@ void zt_reset_peak(zt_process *p)
     if (is_heard(p)) {
         tell(p, (zt_happened){.what = ZT_RESETS});
     }
+    note(p, (zt_deed){.kind = ZT_DEED_RESET});
     zt_reset_peaks(p->allocator);
 }
 
-void zt_mark(zt_process *p, int32_t step, const char *at)
+zl_mark *zt_mark_new(zt_process *p, int32_t step, const char *at)
 {
     zl_marks *marks = p->marks;
     if (marks->count == ZL_MARKS_MAX) {
@@ -467,14 +530,21 @@ void zt_mark(zt_process *p, int32_t step, const char *at)
         .peak_active = s->active.peak,
         .reserved = s->reserved.current,
         .peak_reserved = s->reserved.peak,
-        .device_used = zl_add(p->run->device_context, s->reserved.current),
     };
     snprintf(mark->at, sizeof mark->at, "%s", at);
+    zt_reset_peaks(p->allocator);
+    return mark;
+}
+
+void zt_mark(zt_process *p, int32_t step, const char *at)
+{
+    note(p, (zt_deed){.kind = ZT_DEED_MARK, .amount = p->marks->count});
+    zl_mark *mark = zt_mark_new(p, step, at);
+    mark->device_used = zl_add(p->run->device_context, mark->reserved);
     mark->device_used = zl_add(mark->device_used, zt_outside_bytes(p));
     if (p->framework->host != NULL) {
         p->framework->host(p, mark);
     }
-    zt_reset_peaks(p->allocator);
     if (is_heard(p)) {
         tell(p, (zt_happened){.what = ZT_MARKS, .at = mark->at, .step = step});
     }

@@ -76,9 +76,13 @@ void zt_touch(zt_process *p, uint64_t bytes);
 void zt_resize(zt_process *p, zt_storage s, uint64_t bytes);
 /* tensor.record_stream: a later free waits for that stream ("late free"). */
 void zt_record_use(zt_process *p, zt_storage s, uint32_t stream);
+/* Its recorded uses outlast what comes next: zt_outlast of the allocator. */
+void zt_outlast_use(zt_process *p, zt_storage s, uint32_t allocations, uint32_t segments);
+/* torch.cuda.synchronize, torch.cuda.empty_cache. */
+void zt_synchronize_device(zt_process *p);
+void zt_release_cached(zt_process *p);
 uint64_t zt_storage_bytes(const zt_process *p, zt_storage s); /* current size */
 uint32_t zt_storage_references(const zt_process *p, zt_storage s);
-zt_block zt_storage_block(const zt_process *p, zt_storage s);
 
 /* ---- tensors ---- */
 
@@ -269,6 +273,7 @@ struct zt_framework {
     void (*finish)(zt_process *p);
     bool linear_for_zero3; /* F.linear is DeepSpeed's memory-efficient one; may be set at init:
                               p->linear_for_zero3 is what operations read */
+    uint32_t unsettled;    /* steps after the first that are not as those after them */
 };
 
 /* The training loop of the records (torch): batches, before_forward, micro-steps with

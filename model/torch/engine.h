@@ -1,4 +1,5 @@
-/* The inside of a process, shared by eager.c, autograd.c, checkpoint.c and modules.c only. */
+/* The inside of a process, shared by eager.c, autograd.c, checkpoint.c, modules.c and repeat.c
+ * only. */
 #ifndef ZT_ENGINE_H
 #define ZT_ENGINE_H
 
@@ -6,6 +7,7 @@
 
 #include "torch/autograd.h"
 #include "torch/predict.h"
+#include "torch/repeat.h"
 
 /* Memory handed out front to back and taken back all at once. Zeroed, never NULL. */
 typedef struct zt_bump {
@@ -23,6 +25,7 @@ typedef struct zt_storage_state {
     zt_block block;
     uint32_t references; /* 0: free, and `stream` is the next free storage */
     uint32_t stream;
+    uint32_t born; /* how many blocks were allocated before its own */
 } zt_storage_state;
 
 typedef struct zt_hook {
@@ -66,6 +69,8 @@ struct zt_engine {
 
     zt_storage_state *storage; /* [0] is unused */
     uint32_t storages, storage_capacity, free_storage;
+    uint32_t births; /* blocks allocated so far */
+    zt_deeds deeds;
 
     uint32_t stream;
     const char *what; /* name of new storages */
@@ -106,6 +111,11 @@ struct zt_engine {
 /* In zeroed memory. */
 void zt_engine_init(struct zt_engine *e);
 void zt_engine_clear(struct zt_engine *e);
+
+/* A block, or the end of the walk where the device has no memory left. */
+zt_block zt_allocate(zt_process *p, uint64_t bytes, uint32_t stream);
+/* A mark with the figures of the allocator, whose peaks start anew. */
+zl_mark *zt_mark_new(zt_process *p, int32_t step, const char *at);
 
 /* The allocator's own events, to the listener; context is the process. */
 bool zt_hear_driver(void *context, zt_segment_event *event);

@@ -208,6 +208,52 @@ static zl_status process_new(zt_process *p, bool heard, zl_err *err)
     return ZL_OK;
 }
 
+static void walk_step(zt_process *p, uint32_t step)
+{
+    if (p->framework->train_step != NULL) {
+        p->framework->train_step(p, (int32_t)step);
+    } else {
+        zt_train_step(p, (int32_t)step);
+    }
+}
+
+static bool is_skipped(const zl_torch_run *run, uint32_t step)
+{
+    return step < ZL_TORCH_STEPS_MAX && run->skipped[step];
+}
+
+/* Whether a step may be the pattern of all later ones. The first makes the states of the optimizer,
+ * a framework may take longer to settle, and a step that overflowed does not run the optimizer. Who
+ * listens wants to hear what is done, and why. */
+static bool may_repeat(const zt_process *p, uint32_t step)
+{
+    const zl_torch_run *run = p->run;
+    bool same =
+        step > p->framework->unsettled && step + 1 < run->steps && p->engine->listener == NULL;
+    for (uint32_t later = step + 1; same && later < run->steps; later++) {
+        same = is_skipped(run, later) == is_skipped(run, step);
+    }
+    return same;
+}
+
+static void walk_steps(zt_process *p)
+{
+    uint32_t step = 0;
+    bool repeats = false;
+    for (; step < p->run->steps && !repeats; step++) {
+        const bool pattern = may_repeat(p, step);
+        if (pattern) {
+            zt_repeat_begin(p);
+        }
+        walk_step(p, step);
+        repeats = pattern && zt_repeat_end(p);
+    }
+    p->marks->walked = step;
+    for (; step < p->run->steps; step++) {
+        zt_repeat(p, (int32_t)step);
+    }
+}
+
 static void walk(zt_process *p)
 {
     p->model = p->architecture->build(p);
@@ -218,13 +264,7 @@ static void walk(zt_process *p)
     }
     p->framework->init(p);
     zt_mark(p, -1, "init");
-    for (uint32_t step = 0; step < p->run->steps; step++) {
-        if (p->framework->train_step != NULL) {
-            p->framework->train_step(p, (int32_t)step);
-        } else {
-            zt_train_step(p, (int32_t)step);
-        }
-    }
+    walk_steps(p);
     p->marks->parameters = p->elements;
     p->marks->trainable = p->trainable;
     for (uint32_t i = 0; i < p->param_count; i++) {

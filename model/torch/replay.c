@@ -180,8 +180,7 @@ static zl_status remember(player *p, uint64_t address, zt_block block, zl_err *e
     if (id == 0) {
         return zl_fail(err, ZL_E_RESOURCE, "out of memory while replaying a trace");
     }
-    p->blocks.at[id].address = address;
-    p->blocks.at[id].requested = block;
+    p->blocks.at[id] = (zt_span){.address = address, .requested = block};
     zt_set_insert(p->blocks.at, &p->root, id);
     return ZL_OK;
 }

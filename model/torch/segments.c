@@ -11,25 +11,6 @@ void zt_out_of_memory(zt_allocator *a)
     }
 }
 
-static zt_bins *bins_of(const zt_allocator *a, const zt_span *s)
-{
-    return &a->cached[s->stream]->free[s->pool];
-}
-
-void zt_free_insert(zt_allocator *a, uint32_t id)
-{
-    zt_span *s = zt_span_at(a, id);
-    s->state = ZT_SPAN_FREE;
-    s->rank = s->size;
-    s->age = a->searches[s->pool];
-    zt_bins_insert(a->spans.at, bins_of(a, s), id);
-}
-
-void zt_free_remove(zt_allocator *a, uint32_t id)
-{
-    zt_bins_remove(a->spans.at, bins_of(a, zt_span_at(a, id)), id);
-}
-
 static uint32_t *unmapped_of(const zt_allocator *a, const zt_span *s)
 {
     return &a->cached[s->stream]->unmapped[s->pool];
@@ -91,7 +72,6 @@ uint32_t zt_cut(zt_allocator *a, uint32_t id, uint64_t size)
     r->address = zl_add(s->address, size);
     r->size = zl_sub(s->size, size);
     r->prev = id;
-    r->requested = 0;
     s->next = rest;
     s->size = size;
     if (r->next != 0) {
@@ -129,12 +109,12 @@ static uint32_t span_new(zt_allocator *a, const zt_request *request, uint64_t si
         zt_out_of_memory(a);
         return 0;
     }
-    zt_span *s = zt_span_at(a, id);
-    s->size = size;
-    s->stream = (uint16_t)request->stream;
-    s->pool = (uint8_t)request->pool;
-    s->state = ZT_SPAN_FREE;
-    s->address = a->addresses == ZT_FROM_DRIVER ? 0 : zt_address_take(a, size);
+    *zt_span_at(a, id) =
+        (zt_span){.address = a->addresses == ZT_FROM_DRIVER ? 0 : zt_address_take(a, size),
+                  .size = size,
+                  .stream = (uint16_t)request->stream,
+                  .pool = (uint8_t)request->pool,
+                  .state = ZT_SPAN_FREE};
     return id;
 }
 
@@ -151,6 +131,7 @@ static uint32_t segment_alloc(zt_allocator *a, const zt_request *request, uint64
     }
     zt_stat_raise(&a->stats.reserved, size);
     zt_stat_raise(&a->stats.segments, 1);
+    zt_free_insert(a, id);
     return id;
 }
 
@@ -266,7 +247,6 @@ static uint32_t segment_grow(zt_allocator *a, const zt_request *request)
         }
         id = next;
     }
-    zt_free_remove(a, id);
     return id;
 }
 
@@ -342,13 +322,13 @@ static void unmap(zt_allocator *a, uint32_t id)
 
 static uint32_t pool_first(const zt_allocator *a, zt_pool_name pool, uint32_t stream)
 {
-    const zt_cached *cached = a->cached[stream];
+    zt_cached *cached = a->cached[stream];
     return cached == NULL ? 0 : zt_bins_lower_bound(a->spans.at, &cached->free[pool], 0);
 }
 
 static uint32_t pool_next(const zt_allocator *a, uint32_t id)
 {
-    return zt_bins_next(a->spans.at, bins_of(a, zt_span_at(a, id)), id);
+    return zt_bins_next(a->spans.at, zt_bins_of(a, zt_span_at(a, id)), id);
 }
 
 static void release_stream(zt_allocator *a, zt_pool_name pool, uint32_t stream)
@@ -393,7 +373,7 @@ bool zt_segments_release_oversize(zt_allocator *a, const zt_request *request)
         return false;
     }
     const uint64_t wanted = zl_max(request->size, a->conf.max_split_size);
-    const zt_bins *bins = &a->cached[request->stream]->free[request->pool];
+    zt_bins *bins = &a->cached[request->stream]->free[request->pool];
     const uint32_t enough = zt_bins_lower_bound(a->spans.at, bins, wanted);
     if (enough != 0) {
         segment_free(a, enough);

@@ -31,6 +31,8 @@ typedef struct zt_rest {
 
 struct zt_allocator {
     zt_alloc_conf conf;
+    bool plain; /* requests are rounded to multiples of zt_min_block, and any free span of enough
+                   bytes may serve them: what conf says by default */
     zt_waiting waiting_mode;
     zt_addresses addresses;
     zt_driver *driver;
@@ -69,22 +71,51 @@ static inline zt_span *zt_span_at(const zt_allocator *a, uint32_t id)
     return &a->spans.at[id];
 }
 
+/* What is counted are sizes of spans, or parts of them: at most what the device has, 1 PiB, so that
+ * no sum overflows. */
 static inline void zt_stat_raise(zt_stat *stat, uint64_t amount)
 {
-    stat->current = zl_add(stat->current, amount);
+    stat->current += amount;
     stat->peak = zl_max(stat->peak, stat->current);
 }
 
 static inline void zt_stat_lower(zt_stat *stat, uint64_t amount)
 {
-    stat->current = zl_sub(stat->current, amount);
+    stat->current -= amount;
 }
 
 void zt_out_of_memory(zt_allocator *a);
 
-/* Puts a span into, or takes it out of, the set of free spans it belongs to. */
-void zt_free_insert(zt_allocator *a, uint32_t id);
-void zt_free_remove(zt_allocator *a, uint32_t id);
+/* The sets of free spans that a span belongs to. */
+static inline zt_bins *zt_bins_of(const zt_allocator *a, const zt_span *s)
+{
+    return &a->cached[s->stream]->free[s->pool];
+}
+
+/* Puts a span into its set, as a free one. */
+static inline void zt_free_insert(zt_allocator *a, uint32_t id)
+{
+    zt_span *s = zt_span_at(a, id);
+    s->state = ZT_SPAN_FREE;
+    s->rank = s->size;
+    s->age = a->searches[s->pool];
+    zt_bins_insert(a->spans.at, zt_bins_of(a, s), id);
+}
+
+static inline void zt_free_remove(zt_allocator *a, uint32_t id)
+{
+    zt_bins_remove(a->spans.at, zt_bins_of(a, zt_span_at(a, id)), id);
+}
+
+/* A span in such a set changes its size and place. */
+static inline void zt_free_move(zt_allocator *a, uint32_t id, uint64_t size, uint64_t address)
+{
+    zt_span *s = zt_span_at(a, id);
+    s->size = size;
+    s->age = a->searches[s->pool];
+    zt_bins_move(a->spans.at, zt_bins_of(a, s), id, size, address);
+}
+
 /* Merges a neighbour into `id` if both are free, or both unmapped; `id` is in no set, the neighbour
  * is. Returns the bytes gained. */
 uint64_t zt_absorb(zt_allocator *a, uint32_t id, uint32_t neighbour);
@@ -92,8 +123,8 @@ uint64_t zt_absorb(zt_allocator *a, uint32_t id, uint32_t neighbour);
  * memory. */
 uint32_t zt_cut(zt_allocator *a, uint32_t id, uint64_t size);
 
-/* A span of at least the requested size from the driver, in no set; 0: the device or the allowed
- * share of it is full. */
+/* A free span of at least the requested size from the driver, in its set; 0: the device or the
+ * allowed share of it is full. */
 uint32_t zt_segment_new(zt_allocator *a, const zt_request *request);
 /* Whole free segments of all streams go back to the driver, and whole free pages. */
 void zt_segments_release(zt_allocator *a);

@@ -36,25 +36,9 @@ static bool grow(zt_spans *spans)
     return true;
 }
 
-uint32_t zt_spans_take(zt_spans *spans)
+uint32_t zt_spans_append(zt_spans *spans)
 {
-    uint32_t id = spans->unused;
-    if (id != 0) {
-        spans->unused = spans->at[id].next;
-    } else if (spans->count < spans->capacity || grow(spans)) {
-        id = spans->count++;
-    } else {
-        return 0;
-    }
-    spans->at[id] = (zt_span){0};
-    return id;
-}
-
-void zt_spans_give(zt_spans *spans, uint32_t id)
-{
-    spans->at[id].state = ZT_SPAN_UNUSED;
-    spans->at[id].next = spans->unused;
-    spans->unused = id;
+    return spans->count < spans->capacity || grow(spans) ? spans->count++ : 0;
 }
 
 /* Priorities of the treap: a fixed scramble of the index, so that runs repeat. */
@@ -136,75 +120,18 @@ uint32_t zt_set_next(const zt_span *at, uint32_t root, uint32_t id)
     return found;
 }
 
-/* Grows with the rank: ranks below 32 have bins of their own, from there on four bits after the
- * leading one choose it. */
-static uint32_t bin_of(uint64_t rank)
+uint32_t zt_bins_next(const zt_span *at, zt_bins *bins, uint32_t id)
 {
-    const uint32_t shift = 59 - (uint32_t)__builtin_clzll(rank | 31);
-    return 16 * shift + (uint32_t)(rank >> shift);
-}
-
-/* The first filled bin from this one on; ZT_BINS_COUNT: none. */
-static uint32_t filled_from(const zt_bins *bins, uint32_t bin)
-{
-    uint32_t word = bin / 64;
-    uint64_t bits = bins->filled[word] >> bin % 64 << bin % 64;
-    while (bits == 0) {
-        if (++word == ZT_BINS_WORDS) {
-            return ZT_BINS_COUNT;
-        }
-        bits = bins->filled[word];
-    }
-    return 64 * word + (uint32_t)__builtin_ctzll(bits);
-}
-
-void zt_bins_insert(zt_span *at, zt_bins *bins, uint32_t id)
-{
-    const uint32_t bin = bin_of(at[id].rank);
-    bins->filled[bin / 64] |= UINT64_C(1) << bin % 64;
-    zt_set_insert(at, &bins->root[bin], id);
-}
-
-void zt_bins_remove(zt_span *at, zt_bins *bins, uint32_t id)
-{
-    const uint32_t bin = bin_of(at[id].rank);
-    zt_set_remove(at, &bins->root[bin], id);
-    if (bins->root[bin] == 0) {
-        bins->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
-    }
-}
-
-/* The first member from a bin on. */
-static uint32_t first_from(const zt_span *at, const zt_bins *bins, uint32_t bin)
-{
-    bin = filled_from(bins, bin);
-    uint32_t id = bin == ZT_BINS_COUNT ? 0 : bins->root[bin];
-    while (id != 0 && at[id].child[0] != 0) {
-        id = at[id].child[0];
-    }
-    return id;
-}
-
-uint32_t zt_bins_lower_bound(const zt_span *at, const zt_bins *bins, uint64_t rank)
-{
-    const uint32_t bin = bin_of(rank);
-    const uint32_t found = zt_set_lower_bound(at, bins->root[bin], rank, 0);
-    return found != 0 ? found : first_from(at, bins, bin + 1);
-}
-
-uint32_t zt_bins_next(const zt_span *at, const zt_bins *bins, uint32_t id)
-{
-    const uint32_t bin = bin_of(at[id].rank);
+    const uint32_t bin = at[id].bin;
     const uint32_t found = zt_set_next(at, bins->root[bin], id);
-    return found != 0 ? found : first_from(at, bins, bin + 1);
+    return found != 0 ? found : zt_bins_first_from(at, bins, bin + 1);
 }
 
 uint32_t zt_bins_last(const zt_span *at, const zt_bins *bins)
 {
-    for (uint32_t word = ZT_BINS_WORDS; word-- > 0;) {
-        if (bins->filled[word] != 0) {
-            const uint32_t high = 63 - (uint32_t)__builtin_clzll(bins->filled[word]);
-            uint32_t id = bins->root[64 * word + high];
+    for (uint32_t bin = ZT_BINS_COUNT; bin-- > 0;) {
+        uint32_t id = bins->root[bin];
+        if (id != 0) {
             while (at[id].child[1] != 0) {
                 id = at[id].child[1];
             }

@@ -56,4 +56,5 @@ const zt_framework zt_zero1 = {
     .before_forward = zt_ddp_before_forward,
     .gradient = zt_ddp_gradient,
     .nccl = zt_ddp_nccl,
+    .unsettled = 1, /* as DDP */
 };

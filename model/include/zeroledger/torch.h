@@ -357,6 +357,7 @@ typedef struct zl_marks {
     uint64_t shards;     /* elements of what trains, every tensor cut in `ranks` and rounded up */
     uint64_t row_shards; /* the same, cut along the first dimension */
     uint64_t matrices;   /* elements of what trains and is no vector */
+    uint32_t walked;     /* steps; those after them repeat the last of these */
     char optimizer_class[48]; /* DeepSpeed: what wraps the optimizer */
 } zl_marks;
 
