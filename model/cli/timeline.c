@@ -57,6 +57,7 @@ size_t zl_timeline_alloc(zl_timeline *t, const zl_allocation *allocation)
         return 0;
     }
     all[t->allocations] = *allocation;
+    all[t->allocations].last = allocation->name;
     t->allocation = all;
     add(t, (zl_timeline_event){.what = ZL_TIMELINE_ALLOC, .allocation = t->allocations});
     return t->allocations++;
@@ -72,11 +73,21 @@ void zl_timeline_take(zl_timeline *t, zl_timeline_what what, zl_timeline_segment
     add(t, (zl_timeline_event){.what = what, .segment = segment});
 }
 
+bool zl_timeline_same_name(const zl_timeline_name *a, const zl_timeline_name *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->kind, b->kind) == 0 && a->owner == b->owner;
+}
+
 void zl_timeline_rename(zl_timeline *t, size_t allocation, zl_timeline_name name)
 {
     const zl_timeline_event *const last = t->events > 0 ? &t->event[t->events - 1] : NULL;
+    zl_allocation *const a = &t->allocation[allocation];
+    if (zl_timeline_same_name(&a->last, &name)) {
+        return;
+    }
+    a->last = name;
     if (last != NULL && last->what == ZL_TIMELINE_ALLOC && last->allocation == allocation) {
-        t->allocation[allocation].name = name;
+        a->name = name;
     } else {
         add(t, (zl_timeline_event){
                    .what = ZL_TIMELINE_RENAME, .allocation = allocation, .name = name});

@@ -56,6 +56,7 @@ typedef struct zl_allocation {
     uint64_t size; /* as the allocator rounded it up */
     uint32_t stream;
     zl_timeline_name name; /* what it is at first */
+    zl_timeline_name last; /* and in the end; zl_timeline_alloc and _rename keep it */
 } zl_allocation;
 
 enum { ZL_TIMELINE_PHASE_SIZE = 64 };
@@ -106,8 +107,10 @@ size_t zl_timeline_alloc(zl_timeline *t, const zl_allocation *allocation);
 void zl_timeline_give(zl_timeline *t, zl_timeline_what what, size_t allocation);
 /* Memory of the driver, taken or given back. */
 void zl_timeline_take(zl_timeline *t, zl_timeline_what what, zl_timeline_segment segment);
-/* An allocation is something else from now on; right after it was made, from the beginning. */
+/* An allocation is something else from now on; right after it was made, from the beginning. What
+ * it is already changes nothing. */
 void zl_timeline_rename(zl_timeline *t, size_t allocation, zl_timeline_name name);
+bool zl_timeline_same_name(const zl_timeline_name *a, const zl_timeline_name *b);
 void zl_timeline_phase_add(zl_timeline *t, const zl_timeline_phase *phase);
 /* Moves all addresses to where a GPU has them, in the same order. */
 zl_status zl_timeline_place(zl_timeline *t, zl_err *err);

@@ -1,5 +1,9 @@
 /* A timeline as Chrome's trace JSON, which Perfetto opens: counters of requested, allocated and
- * reserved bytes and of every kind, slices of steps and phases, and one of every allocation. */
+ * reserved bytes and of every kind, slices of steps and phases, and one of every allocation.
+ *
+ * Perfetto shows a process as a group, in it first its threads and then its counters by name. The
+ * run is one group, which fits on a screen. Allocations are another: those that are alive at once
+ * take a line each. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,17 +12,28 @@
 #include "zeroledger/bytes.h"
 
 /* Kinds of one run; those beyond are one. */
-enum { KINDS_MAX = 64, PROCESS = 1, PHASES = 1, STEPS = 2 };
+enum { KINDS_MAX = 64 };
+
+/* Numbers of processes and threads: a thread that has its process's is shown as the main one. */
+enum { RUN = 10, ALLOCATIONS = 20, STEPS = 1, PHASES = 2 };
 
 typedef struct kind {
     const char *name;
     uint64_t bytes;
 } kind;
 
+/* The slice that shows an allocation now. */
+typedef struct shown {
+    zl_timeline_name name;
+    uint64_t slice; /* its number; an allocation that becomes something else gets a new one */
+} shown;
+
 typedef struct trace {
     const zl_timeline *t;
     FILE *out;
-    bool first; /* of the events */
+    bool first;     /* of the events */
+    uint64_t slice; /* the number of the next one */
+    shown *shown;   /* (allocations); name.name NULL: not there */
     uint64_t requested, allocated, reserved;
     kind kind[KINDS_MAX]; /* name NULL: behind the last */
 } trace;
@@ -40,11 +55,11 @@ static void put_text(const trace *p, const char *text)
 }
 
 /* The members that every event has; more may follow, and end() ends it. */
-static void begin(trace *p, const char *phase, const char *name, uint64_t time)
+static void begin(trace *p, const char *phase, int process, const char *name, uint64_t time)
 {
     (void)fprintf(p->out,
                   "%s\n{\"ph\":\"%s\",\"pid\":%d,\"ts\":%" PRIu64 ",\"name\":", p->first ? "" : ",",
-                  phase, PROCESS, time);
+                  phase, process, time);
     put_text(p, name);
     p->first = false;
 }
@@ -56,18 +71,27 @@ static void end(const trace *p)
 
 static void put_counter(trace *p, uint64_t time, const char *name, uint64_t bytes)
 {
-    begin(p, "C", name, time);
+    begin(p, "C", RUN, name, time);
     (void)fprintf(p->out, ",\"args\":{\"bytes\":%" PRIu64 "}", bytes);
     end(p);
 }
 
 /* A name of the process or of a track. */
-static void put_label(trace *p, const char *what, int thread, const char *name)
+static void put_label(trace *p, const char *what, int process, int thread, const char *name)
 {
-    begin(p, "M", what, 0);
+    begin(p, "M", process, what, 0);
     (void)fprintf(p->out, ",\"tid\":%d,\"args\":{\"name\":", thread);
     put_text(p, name);
     (void)fputc('}', p->out);
+    end(p);
+}
+
+/* A process by its name; the one with the lowest place comes first. */
+static void put_process(trace *p, int process, int place, const char *name)
+{
+    put_label(p, "process_name", process, 0, name);
+    begin(p, "M", process, "process_sort_index", 0);
+    (void)fprintf(p->out, ",\"tid\":0,\"args\":{\"sort_index\":%d}", place);
     end(p);
 }
 
@@ -75,7 +99,7 @@ static void put_label(trace *p, const char *what, int thread, const char *name)
 
 static void put_slice(trace *p, int thread, const char *name, const zl_timeline_phase *f)
 {
-    begin(p, "X", name, f->begin);
+    begin(p, "X", RUN, name, f->begin);
     (void)fprintf(p->out, ",\"tid\":%d,\"dur\":%" PRIu64 ",\"args\":{\"step\":%" PRId64 "}", thread,
                   zl_sub(f->end, f->begin), f->step);
     end(p);
@@ -116,56 +140,62 @@ static void count_kind(trace *p, uint64_t time, const char *name, uint64_t bytes
     kind *const k = kind_of(p, name);
     char track[96];
     k->bytes = more ? zl_add(k->bytes, bytes) : zl_sub(k->bytes, bytes);
-    (void)snprintf(track, sizeof track, "kind: %s", k->name);
+    (void)snprintf(track, sizeof track, "requested: %s", k->name);
     put_counter(p, time, track, k->bytes);
 }
 
-/* The slice of what an allocation is begins ("b") or ends ("e"). */
-static void put_edge(trace *p, const char *edge, uint64_t time, size_t index,
-                     const zl_timeline_name *name)
+/* The slice of what an allocation is from now on begins. Perfetto shows slices of one name as one
+ * track. */
+static void put_begin(trace *p, uint64_t time, size_t index, const zl_timeline_name *name)
 {
     const zl_allocation *const a = &p->t->allocation[index];
-    begin(p, edge, name->name, time);
-    (void)fprintf(p->out, ",\"cat\":\"allocation\",\"id\":%zu", index);
-    if (*edge == 'b') {
-        (void)fprintf(p->out,
-                      ",\"args\":{\"requested\":%" PRIu64 ",\"allocated\":%" PRIu64
-                      ",\"address\":\"0x%" PRIx64 "\",\"stream\":%" PRIu32 ",\"owner\":%" PRIu64
-                      "}",
-                      a->requested, a->size, a->address, a->stream, name->owner);
-    }
+    p->shown[index] = (shown){.name = *name, .slice = p->slice++};
+    begin(p, "b", ALLOCATIONS, name->name, time);
+    (void)fprintf(p->out,
+                  ",\"cat\":\"allocation\",\"id2\":{\"local\":\"0x%" PRIx64 "\"},\"args\":{"
+                  "\"allocation\":%zu,\"requested\":%" PRIu64 ",\"allocated\":%" PRIu64
+                  ",\"address\":\"0x%" PRIx64 "\",\"stream\":%" PRIu32 ",\"owner\":%" PRIu64 "}",
+                  p->shown[index].slice, index, a->requested, a->size, a->address, a->stream,
+                  name->owner);
     end(p);
 }
 
-static void put_alloc(trace *p, const zl_timeline_event *e, const zl_timeline_name *now)
+static void put_end(trace *p, uint64_t time, size_t index)
+{
+    begin(p, "e", ALLOCATIONS, p->shown[index].name.name, time);
+    (void)fprintf(p->out, ",\"cat\":\"allocation\",\"id2\":{\"local\":\"0x%" PRIx64 "\"}",
+                  p->shown[index].slice);
+    end(p);
+    p->shown[index].name.name = NULL;
+}
+
+static void put_alloc(trace *p, const zl_timeline_event *e)
 {
     const zl_allocation *const a = &p->t->allocation[e->allocation];
     p->requested = zl_add(p->requested, a->requested);
     p->allocated = zl_add(p->allocated, a->size);
     put_counter(p, e->time, "requested", p->requested);
     put_counter(p, e->time, "allocated", p->allocated);
-    count_kind(p, e->time, now->kind, a->requested, true);
-    put_edge(p, "b", e->time, e->allocation, now);
+    count_kind(p, e->time, a->name.kind, a->requested, true);
+    put_begin(p, e->time, e->allocation, &a->name);
 }
 
 /* It is something else from now on. */
-static void put_rename(trace *p, const zl_timeline_event *e, zl_timeline_name *now,
-                       const zl_timeline_name *name)
+static void put_rename(trace *p, const zl_timeline_event *e, const zl_timeline_name *name)
 {
     const uint64_t bytes = p->t->allocation[e->allocation].requested;
-    put_edge(p, "e", e->time, e->allocation, now);
-    count_kind(p, e->time, now->kind, bytes, false);
-    *now = *name;
-    count_kind(p, e->time, now->kind, bytes, true);
-    put_edge(p, "b", e->time, e->allocation, now);
+    count_kind(p, e->time, p->shown[e->allocation].name.kind, bytes, false);
+    put_end(p, e->time, e->allocation);
+    count_kind(p, e->time, name->kind, bytes, true);
+    put_begin(p, e->time, e->allocation, name);
 }
 
-static void put_completed(trace *p, const zl_timeline_event *e, const zl_timeline_name *now)
+static void put_completed(trace *p, const zl_timeline_event *e)
 {
     const zl_allocation *const a = &p->t->allocation[e->allocation];
     p->requested = zl_sub(p->requested, a->requested);
-    put_edge(p, "e", e->time, e->allocation, now);
-    count_kind(p, e->time, now->kind, a->requested, false);
+    count_kind(p, e->time, p->shown[e->allocation].name.kind, a->requested, false);
+    put_end(p, e->time, e->allocation);
     put_counter(p, e->time, "requested", p->requested);
 }
 
@@ -176,23 +206,22 @@ static void put_reserved(trace *p, const zl_timeline_event *e, bool more)
     put_counter(p, e->time, "reserved", p->reserved);
 }
 
-/* now: what the event's allocation is. */
-static void put_event(trace *p, size_t i, zl_timeline_name *now)
+static void put_event(trace *p, size_t i)
 {
     const zl_timeline_event *const e = &p->t->event[i];
     switch (e->what) {
     case ZL_TIMELINE_ALLOC:
-        put_alloc(p, e, &now[e->allocation]);
+        put_alloc(p, e);
         break;
     case ZL_TIMELINE_FREE_REQUESTED:
         p->allocated = zl_sub(p->allocated, p->t->allocation[e->allocation].size);
         put_counter(p, e->time, "allocated", p->allocated);
         if (!zl_timeline_at_once(p->t, i)) {
-            put_rename(p, e, &now[e->allocation], &late);
+            put_rename(p, e, &late);
         }
         break;
     case ZL_TIMELINE_FREE_COMPLETED:
-        put_completed(p, e, &now[e->allocation]);
+        put_completed(p, e);
         break;
     case ZL_TIMELINE_SEGMENT_ALLOC:
     case ZL_TIMELINE_SEGMENT_MAP:
@@ -203,7 +232,7 @@ static void put_event(trace *p, size_t i, zl_timeline_name *now)
         put_reserved(p, e, false);
         break;
     case ZL_TIMELINE_RENAME:
-        put_rename(p, e, &now[e->allocation], &e->name);
+        put_rename(p, e, &e->name);
         break;
     case ZL_TIMELINE_WHAT_COUNT:
         break;
@@ -213,34 +242,27 @@ static void put_event(trace *p, size_t i, zl_timeline_name *now)
 zl_status zl_timeline_perfetto(const zl_timeline *t, FILE *out, zl_err *err)
 {
     trace p = {.t = t, .out = out, .first = true};
-    zl_timeline_name *const now = calloc(t->allocations + 1, sizeof *now);
-    bool *const gone = calloc(t->allocations + 1, sizeof *gone);
-    if (now == NULL || gone == NULL) {
-        free(now);
-        free(gone);
+    p.shown = calloc(t->allocations + 1, sizeof *p.shown);
+    if (p.shown == NULL) {
         return zl_fail(err, ZL_E_RESOURCE, "no memory for a timeline");
-    }
-    for (size_t i = 0; i < t->allocations; i++) {
-        now[i] = t->allocation[i].name;
     }
     (void)fprintf(out, "{\"schema\":\"zeroledger.timeline/1\",\"displayTimeUnit\":\"ns\",\n"
                        "\"time\":\"a microsecond is one event of the allocator, not time\",\n"
                        "\"traceEvents\":[");
-    put_label(&p, "process_name", 0, t->title);
-    put_label(&p, "thread_name", STEPS, "steps");
-    put_label(&p, "thread_name", PHASES, "phases");
+    put_process(&p, RUN, 0, t->title);
+    put_process(&p, ALLOCATIONS, 1, "every allocation");
+    put_label(&p, "thread_name", RUN, STEPS, "steps");
+    put_label(&p, "thread_name", RUN, PHASES, "phases");
     put_phases(&p);
     for (size_t i = 0; i < t->events; i++) {
-        put_event(&p, i, now);
-        gone[t->event[i].allocation] |= t->event[i].what == ZL_TIMELINE_FREE_COMPLETED;
+        put_event(&p, i);
     }
     for (size_t i = 0; i < t->allocations; i++) {
-        if (!gone[i]) {
-            put_edge(&p, "e", t->now, i, &now[i]);
+        if (p.shown[i].name.name != NULL) {
+            put_end(&p, t->now, i);
         }
     }
     (void)fprintf(out, "\n]}\n");
-    free(now);
-    free(gone);
+    free(p.shown);
     return ZL_OK;
 }

@@ -2,8 +2,9 @@
  * their blocks at the end, every event before it, and the allocator's settings, pickled. memory_viz
  * and torch/cuda/_memory_viz.py open it.
  *
- * Where PyTorch has the frames of a stack, there are two lines: what the memory is, and when it was
- * asked for.
+ * Where PyTorch has the frames of a stack, there are lines: what the memory is in the end, what it
+ * was at first if that is something else, and when it was asked for. Its category, which gives
+ * memory_viz its colours and their legend, is what it is in the end.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ typedef enum key {
     KEY_ADDRESS,
     KEY_ALLOCATED_SIZE,
     KEY_BLOCKS,
+    KEY_CATEGORY,
     KEY_DEVICE,
     KEY_FILENAME,
     KEY_FRAMES,
@@ -45,6 +47,7 @@ static const char *const key_text[KEY_COUNT] = {
     [KEY_ADDRESS] = "address",
     [KEY_ALLOCATED_SIZE] = "allocated_size",
     [KEY_BLOCKS] = "blocks",
+    [KEY_CATEGORY] = "category",
     [KEY_DEVICE] = "device",
     [KEY_FILENAME] = "filename",
     [KEY_FRAMES] = "frames",
@@ -82,6 +85,27 @@ typedef struct frame {
     kept kept;
 } frame;
 
+/* memory_viz has ten colours: for what has no category, for all "other", and for eight more. */
+enum { CATEGORIES = 8, KINDS_MAX = 64 };
+
+/* What is "unknown" has no category; memory_viz gives its colour to small blocks that it draws as
+ * one. It has to be there: older releases fail where others are and it is not. */
+typedef enum common_category { CATEGORY_UNKNOWN, CATEGORY_OTHER, CATEGORY_COUNT } common_category;
+
+static const char *const common_text[CATEGORY_COUNT] = {
+    [CATEGORY_UNKNOWN] = "unknown",
+    [CATEGORY_OTHER] = "other",
+};
+
+/* Allocations that are of one kind in the end. */
+typedef struct category {
+    const char *kind;
+    uint64_t bytes; /* requested, now */
+    uint64_t since; /* when that changed last */
+    uint64_t area;  /* bytes times events, until then: how much of the picture it takes */
+    kept kept;
+} category;
+
 typedef struct snapshot {
     const zl_timeline *t;
     zl_pickle p;
@@ -89,9 +113,12 @@ typedef struct snapshot {
     kept action[ZL_TIMELINE_WHAT_COUNT];
     frame *frame; /* a hash table, at most half full */
     size_t frames, frame_room;
-    zl_timeline_name *now; /* (allocations): what each is, in the end; name NULL: gone */
-    bool *waits;           /* (allocations): freed, not yet completed */
-    uint64_t *born;        /* (allocations): its phase when it was asked for */
+    category category[KINDS_MAX]; /* the first CATEGORIES have colours of their own */
+    size_t categories;
+    kept common[CATEGORY_COUNT];
+    bool *lives;    /* (allocations): not yet gone */
+    bool *waits;    /* (allocations): freed, not yet completed */
+    uint64_t *born; /* (allocations): its phase when it was asked for */
     bool failed;
 } snapshot;
 
@@ -200,14 +227,19 @@ static uint64_t phase_at(const zl_timeline *t, uint64_t from, uint64_t time)
     return from;
 }
 
-/* "act.qkv" of "act", owner 3; "forward" of "step", 1. */
-static void put_frames(snapshot *s, const zl_timeline_name *name, uint64_t phase)
+/* "act.qkv" of "act", owner 3; "gradients" of "at first"; "forward" of "step", 1. a NULL: memory of
+ * the driver. */
+static void put_frames(snapshot *s, const zl_allocation *a, uint64_t phase)
 {
     const zl_timeline *const t = s->t;
     put_key(s, KEY_FRAMES);
     zl_pickle_list(&s->p);
-    if (name != NULL) {
-        put_frame(s, name->name, name->kind == name->name ? t->framework : name->kind, name->owner);
+    if (a != NULL) {
+        put_frame(s, a->last.name, a->last.kind == a->last.name ? t->framework : a->last.kind,
+                  a->last.owner);
+    }
+    if (a != NULL && !zl_timeline_same_name(&a->name, &a->last)) {
+        put_frame(s, a->name.name, "at first", a->name.owner);
     }
     if (phase < t->phases) {
         const zl_timeline_phase *const f = &t->phase[phase];
@@ -217,32 +249,85 @@ static void put_frames(snapshot *s, const zl_timeline_name *name, uint64_t phase
     zl_pickle_end(&s->p);
 }
 
+/* ---- categories ---- */
+
+/* NULL: there are too many kinds. */
+static category *category_of(snapshot *s, const char *kind)
+{
+    for (size_t i = 0; i < s->categories; i++) {
+        if (strcmp(s->category[i].kind, kind) == 0) {
+            return &s->category[i];
+        }
+    }
+    if (s->categories == KINDS_MAX) {
+        return NULL;
+    }
+    s->category[s->categories] = (category){.kind = kind};
+    return &s->category[s->categories++];
+}
+
+/* The largest first. */
+static int by_area(const void *x, const void *y)
+{
+    const category *const a = x;
+    const category *const b = y;
+    if (a->area != b->area) {
+        return a->area < b->area ? 1 : -1;
+    }
+    return strcmp(a->kind, b->kind);
+}
+
+static void advance(category *c, uint64_t time)
+{
+    c->area = zl_add(c->area, zl_mul(c->bytes, zl_sub(time, c->since)));
+    c->since = time;
+}
+
+static void find_categories(snapshot *s)
+{
+    for (size_t i = 0; i < s->t->events; i++) {
+        const zl_timeline_event *const e = &s->t->event[i];
+        const zl_allocation *const a = &s->t->allocation[e->allocation];
+        const bool comes = e->what == ZL_TIMELINE_ALLOC;
+        category *const c =
+            comes || e->what == ZL_TIMELINE_FREE_COMPLETED ? category_of(s, a->last.kind) : NULL;
+        if (c != NULL) {
+            advance(c, e->time);
+            c->bytes = comes ? zl_add(c->bytes, a->requested) : zl_sub(c->bytes, a->requested);
+        }
+    }
+    for (size_t i = 0; i < s->categories; i++) {
+        advance(&s->category[i], s->t->now);
+    }
+    qsort(s->category, s->categories, sizeof s->category[0], by_area);
+}
+
+/* a NULL: memory of the driver. */
+static void put_category(snapshot *s, const zl_allocation *a)
+{
+    const common_category common = a == NULL ? CATEGORY_UNKNOWN : CATEGORY_OTHER;
+    put_key(s, KEY_CATEGORY);
+    for (size_t i = 0; a != NULL && i < s->categories && i < CATEGORIES; i++) {
+        if (strcmp(s->category[i].kind, a->last.kind) == 0) {
+            put_once(&s->p, &s->category[i].kept, a->last.kind);
+            return;
+        }
+    }
+    put_once(&s->p, &s->common[common], common_text[common]);
+}
+
 /* ---- events ---- */
 
 /* What is known of an allocation after the event. */
-static void follow(snapshot *s, size_t i, uint64_t phase)
+static void follow(snapshot *s, const zl_timeline_event *e, uint64_t phase)
 {
-    const zl_timeline_event *const e = &s->t->event[i];
-    switch (e->what) {
-    case ZL_TIMELINE_ALLOC:
-        s->now[e->allocation] = s->t->allocation[e->allocation].name;
+    if (e->what == ZL_TIMELINE_ALLOC) {
+        s->lives[e->allocation] = true;
         s->born[e->allocation] = phase;
-        break;
-    case ZL_TIMELINE_FREE_REQUESTED:
+    } else if (e->what == ZL_TIMELINE_FREE_REQUESTED) {
         s->waits[e->allocation] = true;
-        break;
-    case ZL_TIMELINE_FREE_COMPLETED:
-        s->now[e->allocation].name = NULL;
-        break;
-    case ZL_TIMELINE_RENAME:
-        s->now[e->allocation] = e->name;
-        break;
-    case ZL_TIMELINE_SEGMENT_ALLOC:
-    case ZL_TIMELINE_SEGMENT_FREE:
-    case ZL_TIMELINE_SEGMENT_MAP:
-    case ZL_TIMELINE_SEGMENT_UNMAP:
-    case ZL_TIMELINE_WHAT_COUNT:
-        break;
+    } else if (e->what == ZL_TIMELINE_FREE_COMPLETED) {
+        s->lives[e->allocation] = false;
     }
 }
 
@@ -267,11 +352,14 @@ static void put_event(snapshot *s, const zl_timeline_event *e, uint64_t phase)
     put_count(s, KEY_SIZE, segment ? e->segment.size : a->requested);
     put_count(s, KEY_STREAM, segment ? e->segment.stream : a->stream);
     put_count(s, KEY_TIME_US, e->time);
-    put_frames(s, segment ? NULL : &s->now[e->allocation], phase);
+    put_frames(s, a, phase);
+    if (segment || e->what == ZL_TIMELINE_ALLOC) {
+        put_category(s, a);
+    }
     zl_pickle_end(&s->p);
 }
 
-/* One device; a free that completes names what was freed. */
+/* One device. */
 static void put_events(snapshot *s)
 {
     const zl_timeline *const t = s->t;
@@ -282,14 +370,9 @@ static void put_events(snapshot *s)
     for (size_t i = 0; i < t->events; i++) {
         const zl_timeline_event *const e = &t->event[i];
         phase = phase_at(t, phase, e->time);
-        if (e->what != ZL_TIMELINE_FREE_COMPLETED) {
-            follow(s, i, phase);
-        }
+        follow(s, e, phase);
         if (e->what != ZL_TIMELINE_RENAME) {
             put_event(s, e, phase);
-        }
-        if (e->what == ZL_TIMELINE_FREE_COMPLETED) {
-            follow(s, i, phase);
         }
     }
     zl_pickle_end(&s->p);
@@ -301,6 +384,7 @@ static void put_events(snapshot *s)
 /* Addresses that belong to the process: a segment, or pages of one. */
 typedef struct extent {
     uint64_t begin, end;
+    uint64_t phase; /* when its first bytes were taken */
     uint32_t stream;
     bool small;
     bool expandable;
@@ -366,12 +450,15 @@ static void extents_join(extents *x)
 
 static void find_extents(const zl_timeline *t, extents *out)
 {
+    uint64_t phase = 0;
     for (size_t i = 0; i < t->events; i++) {
         const zl_timeline_event *const e = &t->event[i];
         const zl_timeline_segment *const g = &e->segment;
+        phase = phase_at(t, phase, e->time);
         if (takes(e->what)) {
             extents_add(out, (extent){.begin = g->address,
                                       .end = zl_add(g->address, g->size),
+                                      .phase = phase,
                                       .stream = g->stream,
                                       .small = g->small,
                                       .expandable = e->what == ZL_TIMELINE_SEGMENT_MAP});
@@ -429,7 +516,7 @@ static void put_blocks(snapshot *s, const extent *x, const survivor *alive, size
         put_hole(s, at, a->address);
         put_block(s, a->address, a->size, a->requested,
                   s->waits[index] ? "active_pending_free" : "active_allocated");
-        put_frames(s, &s->now[index], s->born[index]);
+        put_frames(s, a, s->born[index]);
         zl_pickle_end(&s->p);
         at = zl_add(a->address, a->size);
     }
@@ -462,9 +549,7 @@ static void put_segment(snapshot *s, const extent *x, const survivor *alive, siz
     zl_pickle_end(&s->p);
     put_key(s, KEY_IS_EXPANDABLE);
     zl_pickle_bool(&s->p, x->expandable);
-    put_key(s, KEY_FRAMES);
-    zl_pickle_list(&s->p);
-    zl_pickle_end(&s->p);
+    put_frames(s, NULL, x->phase);
     put_blocks(s, x, alive, count, next);
     zl_pickle_end(&s->p);
 }
@@ -482,7 +567,7 @@ static void put_segments(snapshot *s)
     }
     find_extents(t, &x);
     for (size_t i = 0; i < t->allocations; i++) {
-        if (s->now[i].name != NULL) {
+        if (s->lives[i]) {
             alive[count++] = (survivor){t->allocation[i].address, i};
         }
     }
@@ -500,23 +585,27 @@ out:
 
 /* ---- the whole ---- */
 
+/* memory_viz shows them as they are: the one place for what run this is. */
 static void put_settings(snapshot *s)
 {
     zl_pickle_text(&s->p, "allocator_settings");
     zl_pickle_dict(&s->p);
     zl_pickle_text(&s->p, "PYTORCH_CUDA_ALLOC_CONF");
     zl_pickle_text(&s->p, s->t->settings);
+    zl_pickle_text(&s->p, "predicted run");
+    zl_pickle_text(&s->p, s->t->title);
     zl_pickle_end(&s->p);
 }
 
 zl_status zl_timeline_snapshot(const zl_timeline *t, FILE *out, zl_err *err)
 {
     snapshot s = {.t = t};
-    s.now = calloc(t->allocations + 1, sizeof *s.now);
+    s.lives = calloc(t->allocations + 1, sizeof *s.lives);
     s.waits = calloc(t->allocations + 1, sizeof *s.waits);
     s.born = calloc(t->allocations + 1, sizeof *s.born);
-    s.failed = s.now == NULL || s.waits == NULL || s.born == NULL;
+    s.failed = s.lives == NULL || s.waits == NULL || s.born == NULL;
     if (!s.failed) {
+        find_categories(&s);
         zl_pickle_begin(&s.p, out);
         zl_pickle_dict(&s.p);
         zl_pickle_text(&s.p, "id"); /* PyTorch has none; zl replay prints it */
@@ -527,7 +616,7 @@ zl_status zl_timeline_snapshot(const zl_timeline *t, FILE *out, zl_err *err)
         zl_pickle_end(&s.p);
         zl_pickle_stop(&s.p);
     }
-    free(s.now);
+    free(s.lives);
     free(s.waits);
     free(s.born);
     free(s.frame);

@@ -1,5 +1,6 @@
 /* Whether what `zl predict --timeline` wrote is right in itself: events in order, frees of what is
- * there, allocations inside memory that was taken and beside each other, kinds that add up.
+ * there, allocations inside memory that was taken and beside each other, kinds that add up. And
+ * whether everything is there that Perfetto's and memory_viz's views show or fail without.
  * usage: timeline_check trace FILE.json
  *        timeline_check snapshot FILE.json      a snapshot as JSON
  * Prints "requested BYTES reserved BYTES", the peaks.
@@ -107,30 +108,94 @@ static void hear_counter(counters *c, zl_json event)
     } else if (is(name, "reserved")) {
         c->reserved = bytes;
         c->peak_reserved = zl_max(c->peak_reserved, bytes);
-    } else if (strncmp(name, "kind: ", 6) == 0) {
+    } else if (strncmp(name, "requested: ", 11) == 0) {
         set_kind(c, name, bytes);
     } else if (!is(name, "allocated")) {
         die(event.path, "an unknown counter");
     }
 }
 
-/* open: by id, whether its slice is. */
-static void hear_slice(bool *open, size_t ids, zl_json event, bool begins)
+/* Slices by their number, names by allocation. */
+typedef struct slices {
+    const char **open;   /* what it is called; NULL: not open */
+    const char **called; /* (allocations): by its last slice */
+    size_t count;
+} slices;
+
+static size_t id_of(const slices *s, zl_json event)
 {
-    const uint64_t id = number(event, "id");
-    if (id >= ids || open[id] == begins) {
-        die(event.path, begins ? "begins twice" : "ends, and was not begun");
+    const char *const local = text(zl_json_get(event, "id2"), "local");
+    const uint64_t id = strtoull(local, NULL, 16);
+    if (id >= s->count) {
+        die(event.path, "has a number that is too large");
     }
-    open[id] = begins;
+    return (size_t)id;
+}
+
+/* What is called something else from now on gets a slice and a track of that name. */
+static void hear_begin(slices *s, zl_json event)
+{
+    const size_t id = id_of(s, event);
+    const char *const name = text(event, "name");
+    const uint64_t allocation = number(zl_json_get(event, "args"), "allocation");
+    if (s->open[id] != NULL) {
+        die(event.path, "begins twice");
+    }
+    if (allocation >= s->count) {
+        die(event.path, "is of no allocation");
+    }
+    if (s->called[allocation] != NULL && is(s->called[allocation], name)) {
+        die(event.path, "is called what it was called before");
+    }
+    s->open[id] = name;
+    s->called[allocation] = name;
+}
+
+static void hear_end(slices *s, zl_json event)
+{
+    const size_t id = id_of(s, event);
+    if (s->open[id] == NULL || !is(s->open[id], text(event, "name"))) {
+        die(event.path, "ends, and was not begun");
+    }
+    s->open[id] = NULL;
+}
+
+/* Groups of tracks: the run first, then its allocations. */
+static void check_groups(zl_json events)
+{
+    int names = 0;
+    uint64_t place = 0;
+    zl_json event = {0};
+    for (size_t i = 0; zl_json_each(events, &i, &event);) {
+        if (!is(text(event, "ph"), "M")) {
+            continue;
+        }
+        const zl_json args = zl_json_get(event, "args");
+        if (is(text(event, "name"), "process_sort_index")) {
+            if (number(args, "sort_index") != place++) {
+                die(event.path, "is a process out of its place");
+            }
+        } else if (text(args, "name")[0] == '\0') {
+            die(event.path, "is a process or thread without a name");
+        } else {
+            names++;
+        }
+    }
+    if (names != 4 || place != 2) {
+        die("traceEvents", "need names of two processes and of two threads");
+    }
 }
 
 static void check_trace(zl_json root)
 {
     const zl_json events = zl_json_get(root, "traceEvents");
-    const size_t ids = zl_json_size(events);
-    bool *const open = room_for(ids, sizeof *open);
+    const size_t ids = zl_json_size(events); /* no more slices than events */
+    slices s = {.open = room_for(ids, sizeof *s.open),
+                .called = room_for(ids, sizeof *s.called),
+                .count = ids};
     counters c = {0};
     zl_json event = {0};
+    check_groups(events);
     for (size_t i = 0; zl_json_each(events, &i, &event);) {
         const char *const phase = text(event, "ph");
         if (is(phase, "M") || is(phase, "X")) {
@@ -146,17 +211,20 @@ static void check_trace(zl_json root)
         }
         if (is(phase, "C")) {
             hear_counter(&c, event);
+        } else if (is(phase, "b")) {
+            hear_begin(&s, event);
         } else {
-            hear_slice(open, ids, event, is(phase, "b"));
+            hear_end(&s, event);
         }
     }
     check_kinds(&c);
     for (size_t i = 0; i < ids; i++) {
-        if (open[i]) {
+        if (s.open[i] != NULL) {
             die("traceEvents", "a slice that never ends");
         }
     }
-    free(open);
+    free(s.open);
+    free(s.called);
     printf("requested %" PRIu64 " reserved %" PRIu64 "\n", c.peak_requested, c.peak_reserved);
 }
 
@@ -287,12 +355,63 @@ static void hear(memory *m, zl_json event)
     m->peak_reserved = zl_max(m->peak_reserved, m->reserved);
 }
 
+/* memory_viz prints "FILENAME:LINE:NAME", and reasons why there may be none where there are none.
+ */
+static void check_frames(zl_json item)
+{
+    const zl_json frames = zl_json_get(item, "frames");
+    zl_json frame = {0};
+    if (zl_json_size(frames) == 0) {
+        die(item.path, "has no frames");
+    }
+    for (size_t i = 0; zl_json_each(frames, &i, &frame);) {
+        (void)number(frame, "line");
+        if (text(frame, "name")[0] == '\0' || text(frame, "filename")[0] == '\0') {
+            die(frame.path, "says nothing");
+        }
+    }
+}
+
+/* memory_viz's colours: it has ten, and older releases fail where nothing is "unknown". */
+enum { COLOURS = 10 };
+
+typedef struct categories {
+    const char *name[COLOURS];
+    size_t count;
+} categories;
+
+static void hear_category(categories *c, zl_json event)
+{
+    const char *const action = text(event, "action");
+    if (strncmp(action, "free", 4) == 0) {
+        return;
+    }
+    const char *const name = text(event, "category");
+    if (is(name, "unknown") == is(action, "alloc")) {
+        die(event.path, "is of the wrong category");
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        if (is(c->name[i], name)) {
+            return;
+        }
+    }
+    if (c->count == COLOURS) {
+        die(event.path, "is of a category that has no colour");
+    }
+    c->name[c->count++] = name;
+}
+
 /* The picture at the end shows what the events left: blocks and holes fill every segment. */
 static void check_segment(const memory *m, zl_json segment, size_t *next, uint64_t *reserved)
 {
     uint64_t at = number(segment, "address");
     const uint64_t end = zl_add(at, number(segment, "total_size"));
     zl_json block = {0};
+    if (number(segment, "device") != 0 || number(segment, "stream") > UINT32_MAX ||
+        zl_json_size(zl_json_get(segment, "segment_pool_id")) != 2) {
+        die(segment.path, "is of another device, or of no stream or pool");
+    }
+    check_frames(segment);
     *reserved = zl_add(*reserved, zl_sub(end, at));
     if (!is_mapped(&m->segments, (piece){.begin = at, .end = end})) {
         die(segment.path, "is not there at the end");
@@ -311,6 +430,7 @@ static void check_segment(const memory *m, zl_json segment, size_t *next, uint64
                 !is(text(block, "state"), state)) {
                 die(block.path, "is not what the events left");
             }
+            check_frames(block);
             (*next)++;
         }
         at = zl_add(at, number(block, "size"));
@@ -326,6 +446,7 @@ static void check_snapshot(zl_json root)
     const zl_json segments = zl_json_get(root, "segments");
     const size_t count = zl_json_size(events);
     memory m = {0};
+    categories seen = {0};
     uint64_t time = 0;
     uint64_t reserved = 0;
     size_t next = 0;
@@ -336,10 +457,16 @@ static void check_snapshot(zl_json root)
         if (number(item, "time_us") != time++) {
             die(item.path, "is not at its time, the number of the event");
         }
+        check_frames(item);
+        hear_category(&seen, item);
         hear(&m, item);
     }
     for (size_t i = 0; zl_json_each(segments, &i, &item);) {
         check_segment(&m, item, &next, &reserved);
+    }
+    if (seen.count < 2 ||
+        text(zl_json_get(root, "allocator_settings"), "predicted run")[0] == '\0') {
+        die(root.path, "does not say what it is");
     }
     if (next != m.blocks.count || reserved != m.reserved) {
         die("segments", "lack something that the events left");

@@ -17,13 +17,20 @@ sleep 1000 & echo $! >>"$OUT/logs/pids"
 echo ready >"$OUT/speed.json"
 wait
 MODE
+gone() { # gone PID: a killed process may take a moment to be gone
+  for _ in $(seq 50); do
+    grep -q '^State:.*[^Z] (s' "/proc/$1/status" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  return 1
+}
 ran() { # ran RC: the exit code, and that nothing is left
   local pid
   [ "$rc" = "$1" ] || die "exit $rc, not $1"
   mkdir -p "$work/from"
   tar -C "$work/from" -xzf "$work/out/results.tar.gz" || die 'no results.tar.gz'
   for pid in $(cat "$work/from/speed/logs/pids"); do
-    ! grep -q '^State:.*[^Z] (s' "/proc/$pid/status" 2>/dev/null || die "process $pid is left"
+    gone "$pid" || die "process $pid is left"
   done
   [ -f "$work/from/provenance.json" ] && [ -z "$(find "$work/out" -name '.results*')" ] || die 'not all is packed, or too much left'
 }
