@@ -76,9 +76,14 @@ static void put_cell(zl_json_writer *w, const zl_cell *cell, zl_visit visit, zl_
     zl_json_end(w);
 }
 
+/* Ledgers without one are of the first. */
+static const char *const placements[ZL_PLACEMENT_COUNT] = {
+    [ZL_PLACEMENT_MIXED] = "mixed", [ZL_PLACEMENT_APART] = "apart"};
+
 static void put_witness(zl_json_writer *w, const zl_witness *witness)
 {
     zl_json_begin_object(w, "witness");
+    zl_json_put_string(w, "placement", placements[witness->placement]);
     zl_json_put_u64(w, "arena_reserved", witness->arena_reserved);
     zl_json_put_u64(w, "arena_resident", witness->arena_resident);
     zl_json_put_u64(w, "outside_cold", witness->outside_cold);
@@ -334,13 +339,31 @@ static zl_status get_origin(zl_json value, zl_origin *out, zl_err *err)
                    name);
 }
 
+static zl_status get_placement(zl_json value, zl_placement *out, zl_err *err)
+{
+    const char *name = placements[ZL_PLACEMENT_MIXED];
+    if (value.node != NULL) {
+        ZL_TRY(zl_json_string(value, &name, err));
+    }
+    for (unsigned p = 0; p < ZL_PLACEMENT_COUNT; p++) {
+        if (strcmp(name, placements[p]) == 0) {
+            *out = (zl_placement)p;
+            return ZL_OK;
+        }
+    }
+    return zl_fail(err, ZL_E_INPUT, "%s must be mixed or apart, got \"%.60s\"", value.path, name);
+}
+
 static zl_status get_witness(zl_json object, zl_witness *out, zl_err *err)
 {
     if (object.node == NULL) {
         return ZL_OK;
     }
     ZL_TRY(zl_json_only(
-        object, KEYS("arena_reserved", "arena_resident", "outside_cold", "outside_steady"), err));
+        object,
+        KEYS("placement", "arena_reserved", "arena_resident", "outside_cold", "outside_steady"),
+        err));
+    ZL_TRY(get_placement(zl_json_get(object, "placement"), &out->placement, err));
     ZL_TRY(zl_json_u64(zl_json_get(object, "arena_reserved"), &out->arena_reserved, err));
     ZL_TRY(zl_json_u64(zl_json_get(object, "arena_resident"), &out->arena_resident, err));
     ZL_TRY(zl_json_u64(zl_json_get(object, "outside_cold"), &out->outside_cold, err));

@@ -21,8 +21,8 @@ zl_status zl_device_ask(const zl_args *args, const zl_run *run, zl_device_answer
     if (a.asked) {
         zl_err why = {.status = ZL_OK};
         a.calibrated = zl_constants_find(gpu != NULL ? gpu->chip : "", NULL, NULL, &a.constants);
-        const zl_status status =
-            zl_predict_device(run, false, a.calibrated ? &a.constants : NULL, &a.device, &why);
+        const zl_status status = zl_predict_device(
+            run, ZL_PLACEMENT_APART, false, a.calibrated ? &a.constants : NULL, &a.device, &why);
         if (status != ZL_OK && status != ZL_E_UNMODELLED) {
             return zl_fail(err, status, "%s", why.text);
         }

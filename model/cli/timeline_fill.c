@@ -249,7 +249,7 @@ zl_status zl_timeline_native(const zl_run *run, const char *path, zl_err *err)
     const zl_arena_watch watch = {on_grow, on_alloc, on_drop, on_enter, on_leave, &n};
     n.allocation_of = calloc((size_t)zl_mul(ZL_BUF_COUNT, n.owners), sizeof *n.allocation_of);
     zl_status status = n.allocation_of != NULL
-                           ? zl_arena_watched(run, &watch, &arena, err)
+                           ? zl_arena_watched(run, ZL_PLACEMENT_APART, &watch, &arena, err)
                            : zl_fail(err, ZL_E_RESOURCE, "no memory for the timeline of this run");
     if (status == ZL_OK) {
         status = predict(run, arena, &predicted, err);

@@ -11,7 +11,7 @@
 
 static const uint64_t step_bytes = UINT64_C(2) << 20;
 
-/* A free block; neighbours are never both free. */
+/* A free block; neighbours are never both free, except at the wall. */
 typedef struct hole {
     uint64_t offset;
     uint64_t size;
@@ -27,7 +27,9 @@ typedef struct picture {
 enum { PICTURES = 16 };
 
 typedef struct arena {
+    zl_placement placement;
     uint64_t size; /* bytes taken from the system */
+    uint64_t wall; /* what steps repeat lies before it, what they keep behind; 0: not known yet */
     uint64_t live; /* granted bytes */
     hole *hole;    /* by offset */
     size_t holes;
@@ -39,6 +41,7 @@ typedef struct arena {
     uint64_t init_live;
     uint64_t step_size; /* when the cold step's update began */
     bool settled;
+    bool in_step;
     bool short_of_memory;        /* of the host: what follows is void */
     const zl_arena_watch *watch; /* or NULL */
 } arena;
@@ -89,24 +92,29 @@ static void release(arena *a, uint64_t offset, uint64_t size)
         return;
     }
     size_t at = hole_behind(a, offset);
-    if (at < a->holes && offset + size == a->hole[at].offset) {
+    if (at < a->holes && offset + size == a->hole[at].offset && offset + size != a->wall) {
         a->hole[at] = (hole){offset, a->hole[at].size + size};
     } else {
         memmove(&a->hole[at + 1], &a->hole[at], (a->holes - at) * sizeof a->hole[0]);
         a->hole[at] = (hole){offset, size};
         a->holes++;
     }
-    if (at > 0 && a->hole[at - 1].offset + a->hole[at - 1].size == offset) {
+    if (at > 0 && a->hole[at - 1].offset + a->hole[at - 1].size == offset && offset != a->wall) {
         a->hole[at - 1].size += a->hole[at].size;
         hole_remove(a, at);
     }
 }
 
-/* Bytes of the free block at the end; 0 if the last block is live. */
+static uint64_t end_of(const hole *h)
+{
+    return h->offset + h->size;
+}
+
+/* Bytes of the free block at the end, behind the wall; 0 if the last block is live. */
 static uint64_t tail(const arena *a)
 {
     const hole *const last = a->holes > 0 ? &a->hole[a->holes - 1] : NULL;
-    return last != NULL && last->offset + last->size == a->size ? last->size : 0;
+    return last != NULL && last->offset >= a->wall && end_of(last) == a->size ? last->size : 0;
 }
 
 static void grow(arena *a, uint64_t bytes)
@@ -122,15 +130,35 @@ static void grow(arena *a, uint64_t bytes)
     }
 }
 
-static size_t smallest(const arena *a, uint64_t size)
+/* The smallest hole between two places that is large enough; of equals the lowest. */
+static size_t smallest(const arena *a, uint64_t size, uint64_t from, uint64_t to)
 {
     size_t best = a->holes;
-    for (size_t i = 0; i < a->holes; i++) {
+    for (size_t i = hole_behind(a, from); i < a->holes && end_of(&a->hole[i]) <= to; i++) {
         if (a->hole[i].size >= size && (best == a->holes || a->hole[i].size < a->hole[best].size)) {
             best = i;
         }
     }
     return best;
+}
+
+/* The same, but the hole that ends where it is looked for counts as the largest: until the wall
+ * stands it can grow, and what is placed with it must be placed so without. */
+static size_t smallest_inside(const arena *a, uint64_t size, uint64_t from, uint64_t to)
+{
+    const size_t inside = smallest(a, size, from, zl_sub(to, 1));
+    return inside < a->holes ? inside : smallest(a, size, from, to);
+}
+
+/* Where a buffer goes; a->holes: nowhere. */
+static size_t choose(const arena *a, zl_buf buf, uint64_t size)
+{
+    if (a->placement == ZL_PLACEMENT_MIXED) {
+        return smallest(a, size, 0, a->size);
+    }
+    const bool stays = a->in_step && zl_buf_kind(buf) == ZL_KIND_OPT;
+    const size_t before = a->wall != 0 && !stays ? smallest_inside(a, size, 0, a->wall) : a->holes;
+    return before < a->holes ? before : smallest_inside(a, size, a->wall, a->size);
 }
 
 static uint64_t *place_of(const arena *a, zl_buf buf, uint64_t owner)
@@ -151,10 +179,10 @@ static void on_alloc(void *context, zl_buf buf, uint64_t owner, const uint64_t b
 {
     arena *const a = context;
     const uint64_t granted = bytes[ZL_GRANTED];
-    size_t at = smallest(a, granted);
+    size_t at = choose(a, buf, granted);
     if (at == a->holes) {
         grow(a, zl_add(a->size, granted - tail(a)));
-        at = smallest(a, granted);
+        at = smallest(a, granted, a->wall, a->size);
     }
     if (at == a->holes) { /* no memory for the table, or an overflow, which the walk reports */
         a->short_of_memory = true;
@@ -194,9 +222,13 @@ static void on_enter(void *context, zl_visit visit, zl_phase phase)
     if (a->watch != NULL) {
         a->watch->enter(a->watch->context, visit, phase);
     }
-    if (phase == ZL_PHASE_STEP) {
+    a->in_step = phase == ZL_PHASE_STEP;
+    if (a->in_step) {
         a->pictures = 0;
         a->step_size = a->settled ? a->step_size : a->size;
+    }
+    if (a->in_step && a->placement == ZL_PLACEMENT_APART && a->wall == 0) {
+        a->wall = a->size;
     }
 }
 
@@ -205,7 +237,7 @@ static void on_leave(void *context, zl_phase phase)
     arena *const a = context;
     if (phase == ZL_PHASE_INIT) {
         a->init_live = a->live;
-    } else if (phase == ZL_PHASE_STEP && !a->settled) {
+    } else if (phase == ZL_PHASE_STEP && !a->settled && a->placement == ZL_PLACEMENT_MIXED) {
         a->settled = true;
         grow(a, zl_add(a->size - tail(a), a->step_size - a->init_live));
     }
@@ -247,19 +279,19 @@ static uint64_t on_round(void *context)
     return 0;
 }
 
-zl_status zl_predict_arena(const zl_run *run, uint64_t *bytes, zl_err *err)
+zl_status zl_predict_arena(const zl_run *run, zl_placement placement, uint64_t *bytes, zl_err *err)
 {
-    return zl_arena_watched(run, NULL, bytes, err);
+    return zl_arena_watched(run, placement, NULL, bytes, err);
 }
 
-zl_status zl_arena_watched(const zl_run *run, const zl_arena_watch *watcher, uint64_t *bytes,
-                           zl_err *err)
+zl_status zl_arena_watched(const zl_run *run, zl_placement placement, const zl_arena_watch *watcher,
+                           uint64_t *bytes, zl_err *err)
 {
     if (run->framework != ZL_FRAMEWORK_NATIVE) {
         return zl_fail(err, ZL_E_UNMODELLED, "framework %s has no arena",
                        zl_framework_name(run->framework));
     }
-    arena a = {.owners = zl_add(run->model.layers, 2), .watch = watcher};
+    arena a = {.placement = placement, .owners = zl_add(run->model.layers, 2), .watch = watcher};
     const zl_walk_watch watch = {on_alloc, on_drop, on_enter, on_leave, on_round, &a};
     a.place = calloc((size_t)zl_mul(ZL_BUF_COUNT, a.owners), sizeof a.place[0]);
     zl_status status = ZL_OK;

@@ -31,7 +31,7 @@ typedef struct zl_arena_watch {
 
 /* As zl_predict_arena; watch may be NULL. Owners are 0 .. layers + 1. Of micro-steps that repeat
  * earlier ones exactly whole rounds are left out. */
-ZL_NODISCARD zl_status zl_arena_watched(const zl_run *run, const zl_arena_watch *watch,
-                                        uint64_t *bytes, zl_err *err);
+ZL_NODISCARD zl_status zl_arena_watched(const zl_run *run, zl_placement placement,
+                                        const zl_arena_watch *watch, uint64_t *bytes, zl_err *err);
 
 #endif

@@ -53,8 +53,8 @@ static void put_constants(bool several, const zl_constants *constants, zl_device
     }
 }
 
-zl_status zl_predict_device(const zl_run *run, bool alone, const zl_constants *constants,
-                            zl_device *out, zl_err *err)
+zl_status zl_predict_device(const zl_run *run, zl_placement placement, bool alone,
+                            const zl_constants *constants, zl_device *out, zl_err *err)
 {
     zl_device d = {.complete = true};
     uint64_t arena = 0;
@@ -62,7 +62,7 @@ zl_status zl_predict_device(const zl_run *run, bool alone, const zl_constants *c
         return zl_fail(err, ZL_E_USAGE, "the backend is %s: there is no device",
                        zl_backend_name(run->backend));
     }
-    ZL_TRY(zl_predict_arena(run, &arena, err));
+    ZL_TRY(zl_predict_arena(run, placement, &arena, err));
     ZL_TRY(zl_predict_peak(run, &d.peak, NULL, NULL, err));
     put(&d, ZL_DEVICE_ARENA, arena);
     put_constants(run->ranks > 1 && !alone, constants, &d);

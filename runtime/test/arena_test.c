@@ -24,7 +24,7 @@ static uint64_t seed_of_today(void)
     return seed;
 }
 
-/* Blocks cover [0, accessible) without gaps, and no two free ones touch. */
+/* Blocks cover [0, accessible) without gaps, and no two free ones touch but at the wall. */
 static void check_arena(const zr_arena *arena)
 {
     uint64_t at = 0;
@@ -32,7 +32,7 @@ static void check_arena(const zr_arena *arena)
         assert_int_equal(arena->block[i].offset, at);
         assert_true(arena->block[i].size > 0 && arena->block[i].size % 256 == 0);
         if (i > 0) {
-            assert_true(arena->block[i - 1].live || arena->block[i].live);
+            assert_true(arena->block[i - 1].live || arena->block[i].live || at == arena->wall);
         }
         at += arena->block[i].size;
     }
@@ -74,7 +74,8 @@ static void play(zr_arena *arena, uint64_t seed, uint64_t *offset, size_t count)
         }
     }
     check_arena(arena);
-    assert_int_equal(arena->blocks, 1);
+    assert_int_equal(arena->blocks,
+                     arena->wall != 0 && arena->wall != arena->memory.accessible ? 2 : 1);
 }
 
 static void arena_is_sound_and_deterministic(void **state)
@@ -87,7 +88,9 @@ static void arena_is_sound_and_deterministic(void **state)
     zr_arena arena;
     assert_int_equal(zr_arena_init(&arena, 256, &err), ZL_OK);
     play(&arena, seed, offset[0], COUNT);
-    play(&arena, seed + 1, offset[1], COUNT); /* grown before: other places, the same promises */
+    play(&arena, seed + 1, offset[1], COUNT);
+    zr_arena_wall(&arena);
+    play(&arena, seed + 2, offset[1], COUNT); /* may go behind it */
     zr_arena_release(&arena);
     assert_int_equal(zr_arena_init(&arena, 256, &err), ZL_OK);
     play(&arena, seed, offset[2], COUNT);
@@ -117,11 +120,48 @@ static void arena_prefers_the_smallest_hole(void **state)
     zr_arena_release(&arena);
 }
 
+/* What is taken before the wall stands is taken at the same places ever after, whatever lies behind
+ * it. */
+static void what_repeats_finds_its_places_again(void **state)
+{
+    (void)state;
+    enum { TAKEN = 40 };
+    zl_err err = {0};
+    zr_arena arena;
+    void *p[TAKEN];
+    void *kept = NULL;
+    uint64_t place[TAKEN] = {0};
+    uint64_t grown = 0;
+    assert_int_equal(zr_arena_init(&arena, 256, &err), ZL_OK);
+    for (int round = 0; round < 4; round++) {
+        for (size_t i = 0; i < TAKEN; i++) {
+            assert_true(zr_arena_take(&arena, 100000 * (1 + i * 7 % 11), &p[i]));
+            const uint64_t at = (uint64_t)((unsigned char *)p[i] - arena.memory.base);
+            assert_true(round == 0 || at == place[i]);
+            place[i] = at;
+            if (i % 3 == 2) {
+                assert_true(zr_arena_give(&arena, p[i - 1]));
+            }
+        }
+        zr_arena_wall(&arena);
+        assert_true(zr_arena_take_behind(&arena, 3000000, &kept));
+        assert_true((uint64_t)((unsigned char *)kept - arena.memory.base) >= arena.wall);
+        for (size_t i = 0; i < TAKEN; i++) {
+            assert_true(i % 3 == 1 && i + 1 < TAKEN ? true : zr_arena_give(&arena, p[i]));
+        }
+        check_arena(&arena);
+        assert_true(round < 2 || arena.wall < grown);
+        grown = arena.memory.accessible;
+    }
+    zr_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arena_is_sound_and_deterministic),
         cmocka_unit_test(arena_prefers_the_smallest_hole),
+        cmocka_unit_test(what_repeats_finds_its_places_again),
     };
     return cmocka_run_group_tests_name("arena", tests, NULL, NULL);
 }

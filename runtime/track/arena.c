@@ -56,19 +56,23 @@ static bool make_room(zr_arena *arena)
     return true;
 }
 
-bool zr_arena_reserve(zr_arena *arena, uint64_t bytes)
+/* Whether the block before a place and the one behind it may be one. */
+static bool joins(const zr_arena *arena, uint64_t place)
+{
+    return arena->wall == 0 || place != arena->wall;
+}
+
+/* Makes at least `bytes` accessible, without touching them. False if that cannot be had. */
+static bool grow(zr_arena *arena, uint64_t bytes)
 {
     const uint64_t front = arena->memory.accessible;
     const uint64_t target = zl_align_up(bytes, ZR_MEMORY_STEP);
-    if (target <= front) {
-        return true;
-    }
     if (target > arena->memory.reserved || !make_room(arena) ||
         !zr_memory_grow(&arena->memory, target - front)) {
         return false;
     }
     const uint64_t more = target - front;
-    if (arena->blocks > 0 && !arena->block[arena->blocks - 1].live) {
+    if (arena->blocks > 0 && !arena->block[arena->blocks - 1].live && joins(arena, front)) {
         arena->block[arena->blocks - 1].size += more;
     } else {
         block_insert(arena, arena->blocks, (zr_block){.offset = front, .size = more});
@@ -76,35 +80,29 @@ bool zr_arena_reserve(zr_arena *arena, uint64_t bytes)
     return true;
 }
 
-static bool best_fit(const zr_arena *arena, uint64_t size, size_t *out)
+static uint64_t end_of(const zr_block *b)
+{
+    return b->offset + b->size;
+}
+
+/* The block for a size between two places, the one at the end last; arena->blocks: none. */
+static size_t best_fit(const zr_arena *arena, uint64_t size, uint64_t from, uint64_t to)
 {
     size_t best = arena->blocks;
     for (size_t i = 0; i < arena->blocks; i++) {
         const zr_block *const b = &arena->block[i];
-        if (!b->live && b->size >= size &&
-            (best == arena->blocks || b->size < arena->block[best].size)) {
+        if (b->live || b->size < size || b->offset < from || end_of(b) > to) {
+            continue;
+        }
+        if (best == arena->blocks || (b->size < arena->block[best].size && end_of(b) < to)) {
             best = i;
         }
     }
-    *out = best;
-    return best < arena->blocks;
+    return best;
 }
 
-bool zr_arena_take(zr_arena *arena, uint64_t size, void **out)
+static void *hand_out(zr_arena *arena, size_t at, uint64_t size)
 {
-    size = zl_align_up(size, arena->granule);
-    if (zl_poisoned(size) || size == 0 || !make_room(arena)) {
-        return false;
-    }
-    size_t at;
-    if (!best_fit(arena, size, &at)) {
-        const zr_block *const last = arena->blocks > 0 ? &arena->block[arena->blocks - 1] : NULL;
-        const uint64_t tail = last != NULL && !last->live ? last->size : 0;
-        if (!zr_arena_reserve(arena, zl_add(arena->memory.accessible, zl_sub(size, tail))) ||
-            !best_fit(arena, size, &at)) {
-            return false;
-        }
-    }
     const zr_block taken = arena->block[at];
     arena->block[at].live = true;
     if (taken.size > size) {
@@ -112,8 +110,49 @@ bool zr_arena_take(zr_arena *arena, uint64_t size, void **out)
         block_insert(arena, at + 1,
                      (zr_block){.offset = taken.offset + size, .size = taken.size - size});
     }
-    *out = arena->memory.base + taken.offset;
+    return arena->memory.base + taken.offset;
+}
+
+/* The free block at the end, if there is one behind the wall. */
+static uint64_t tail(const zr_arena *arena)
+{
+    const zr_block *const last = arena->blocks > 0 ? &arena->block[arena->blocks - 1] : NULL;
+    return last != NULL && !last->live && last->offset >= arena->wall ? last->size : 0;
+}
+
+bool zr_arena_take_behind(zr_arena *arena, uint64_t size, void **out)
+{
+    size = zl_align_up(size, arena->granule);
+    if (zl_poisoned(size) || size == 0 || !make_room(arena)) {
+        return false;
+    }
+    size_t at = best_fit(arena, size, arena->wall, arena->memory.accessible);
+    if (at == arena->blocks) {
+        if (!grow(arena, zl_add(arena->memory.accessible, zl_sub(size, tail(arena))))) {
+            return false;
+        }
+        at = best_fit(arena, size, arena->wall, arena->memory.accessible);
+    }
+    *out = hand_out(arena, at, size);
     return true;
+}
+
+bool zr_arena_take(zr_arena *arena, uint64_t size, void **out)
+{
+    const uint64_t granted = zl_align_up(size, arena->granule);
+    if (arena->wall != 0 && granted != 0 && !zl_poisoned(granted) && make_room(arena)) {
+        const size_t at = best_fit(arena, granted, 0, arena->wall);
+        if (at < arena->blocks) {
+            *out = hand_out(arena, at, granted);
+            return true;
+        }
+    }
+    return zr_arena_take_behind(arena, size, out);
+}
+
+void zr_arena_wall(zr_arena *arena)
+{
+    arena->wall = arena->wall != 0 ? arena->wall : arena->memory.accessible;
 }
 
 bool zr_arena_give(zr_arena *arena, const void *p)
@@ -138,24 +177,14 @@ bool zr_arena_give(zr_arena *arena, const void *p)
         return false;
     }
     arena->block[low].live = false;
-    if (low + 1 < arena->blocks && !arena->block[low + 1].live) {
+    if (low + 1 < arena->blocks && !arena->block[low + 1].live &&
+        joins(arena, arena->block[low + 1].offset)) {
         arena->block[low].size += arena->block[low + 1].size;
         block_remove(arena, low + 1);
     }
-    if (low > 0 && !arena->block[low - 1].live) {
+    if (low > 0 && !arena->block[low - 1].live && joins(arena, offset)) {
         arena->block[low - 1].size += arena->block[low].size;
         block_remove(arena, low);
     }
     return true;
-}
-
-uint64_t zr_arena_live_end(const zr_arena *arena)
-{
-    for (size_t i = arena->blocks; i > 0; i--) {
-        const zr_block *const b = &arena->block[i - 1];
-        if (b->live) {
-            return zl_add(b->offset, b->size);
-        }
-    }
-    return 0;
 }

@@ -1,6 +1,8 @@
 /* One contiguous range of memory, cut into granules and handed out by best fit.
  *
  * It grows in steps of 2 MiB, only when no free block is large enough, and nothing is given back.
+ * A wall may be put where it ends, once: what is taken afterwards still lies before it, so that
+ * calls that repeat find the same blocks again, and what is kept from then on lies behind.
  * The same sequence of calls always gives the same offsets. Bookkeeping lives outside the range and
  * grows only with the number of blocks.
  *
@@ -31,6 +33,7 @@ typedef struct zr_block {
 typedef struct zr_arena {
     zr_memory memory;
     uint64_t granule;
+    uint64_t wall;   /* 0: none */
     zr_block *block; /* every block in address order: they cover [0, memory.accessible) */
     size_t blocks;
     size_t block_room;
@@ -40,16 +43,16 @@ typedef struct zr_arena {
 ZL_NODISCARD zl_status zr_arena_init(zr_arena *arena, uint64_t granule, zl_err *err);
 void zr_arena_release(zr_arena *arena);
 
-/* Smallest free block that holds size bytes, the lowest one among equals. False, and nothing
- * changed, if neither a free block nor the machine's memory is large enough. size > 0. */
+/* Smallest free block before the wall that holds size bytes, the lowest one among equals; the one
+ * at the end counts as the largest, as it grows where no other is large enough. If nothing before
+ * the wall is: behind it. False, and nothing changed, if neither a free block nor the machine's
+ * memory is large enough. size > 0. */
 ZL_NODISCARD bool zr_arena_take(zr_arena *arena, uint64_t size, void **out);
+/* The same behind the wall. */
+ZL_NODISCARD bool zr_arena_take_behind(zr_arena *arena, uint64_t size, void **out);
+/* Puts the wall where the arena ends, if there is none. */
+void zr_arena_wall(zr_arena *arena);
 /* False if p is not the start of a live block. */
 ZL_NODISCARD bool zr_arena_give(zr_arena *arena, const void *p);
-
-/* Makes at least `bytes` accessible, without touching them. False if that cannot be had. */
-bool zr_arena_reserve(zr_arena *arena, uint64_t bytes);
-
-/* End of the last live block: 0 if there is none. */
-uint64_t zr_arena_live_end(const zr_arena *arena);
 
 #endif

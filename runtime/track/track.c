@@ -17,10 +17,7 @@ struct zr_track {
     zl_visit visit;
     zl_phase phase;
     uint64_t peak; /* granted, since the last reset */
-    /* What steady steps will need: see settle(). */
-    uint64_t init_live;
-    uint64_t before_step; /* accessible when the cold step's update began */
-    bool settled;
+    bool settled;  /* the cold step has ended */
     uint64_t settled_accessible;
     zl_err fault; /* first misuse seen where nothing could be returned */
     zl_cell cell[ZL_VISIT_COUNT][ZL_PHASE_COUNT];
@@ -83,6 +80,16 @@ static zl_status out_of_memory(const zr_track *track, zl_buf what, uint64_t byte
                    zl_buf_name(what), phase_name(track), visit_name(track), bytes, shortage);
 }
 
+/* The states of the optimizer are made in the cold step's update and stay: they go behind what
+ * forward and backward took, which later steps find as the cold one left it. */
+static bool take(zr_track *track, zl_buf what, uint64_t granted, void **out)
+{
+    const bool stays =
+        zl_buf_kind(what) == ZL_KIND_OPT && track->in_phase && track->phase == ZL_PHASE_STEP;
+    return stays ? zr_arena_take_behind(&track->arena, granted, out)
+                 : zr_arena_take(&track->arena, granted, out);
+}
+
 zl_status zr_alloc(zr_track *track, zl_buf what, uint64_t bytes, zr_mem *out, zl_err *err)
 {
     const uint64_t granted = granted_of(bytes);
@@ -94,7 +101,7 @@ zl_status zr_alloc(zr_track *track, zl_buf what, uint64_t bytes, zr_mem *out, zl
     const uint64_t cap = track->options.cap;
     const uint64_t live = track->account.total[ZL_GRANTED];
     void *p;
-    if ((cap != 0 && zl_add(live, granted) > cap) || !zr_arena_take(&track->arena, granted, &p)) {
+    if ((cap != 0 && zl_add(live, granted) > cap) || !take(track, what, granted, &p)) {
         return out_of_memory(track, what, bytes, err);
     }
     zr_account_add(&track->account, what, bytes, granted);
@@ -150,24 +157,10 @@ void zr_phase_enter(zr_track *track, zl_visit visit, zl_phase phase)
     if (track->options.beacon != NULL) {
         *track->options.beacon = ZR_BEACON(visit, phase);
     }
-    if (phase == ZL_PHASE_STEP && !track->settled) {
-        track->before_step = track->arena.memory.accessible;
+    if (phase == ZL_PHASE_STEP) {
+        zr_arena_wall(&track->arena);
     }
     zr_account_enter(&track->account);
-}
-
-/* At the end of the cold step: steady steps repeat its transient buffers on top of what now stays,
- * the new optimizer states included. Whatever forward and backward took beyond the state after
- * init, holes and all, fits again behind the last live block, so that later steps need not ask the
- * system. Where the machine has not that much left, tighter packing may still do: then growth
- * decides. */
-static void settle(zr_track *track)
-{
-    const uint64_t transient = zl_sub(track->before_step, track->init_live);
-    const uint64_t live_end = zr_arena_live_end(&track->arena);
-    track->settled = true;
-    zr_arena_reserve(&track->arena, zl_add(live_end, transient));
-    track->settled_accessible = track->arena.memory.accessible;
 }
 
 zl_status zr_phase_leave(zr_track *track, zl_err *err)
@@ -187,10 +180,9 @@ zl_status zr_phase_leave(zr_track *track, zl_err *err)
         *first = now;
     }
     track->in_phase = false;
-    if (track->phase == ZL_PHASE_INIT) {
-        track->init_live = track->account.total[ZL_GRANTED];
-    } else if (track->phase == ZL_PHASE_STEP && !track->settled) {
-        settle(track);
+    if (track->phase == ZL_PHASE_STEP && !track->settled) {
+        track->settled = true;
+        track->settled_accessible = track->arena.memory.accessible;
     }
     return ZL_OK;
 }
@@ -232,6 +224,7 @@ zl_status zr_track_export(const zr_track *track, zl_ledger *out, zl_err *err)
     out->origin = ZL_ORIGIN_MEASURED;
     out->granule = ZR_GRANULE;
     out->witness = track->witness.seen;
+    out->witness.placement = ZL_PLACEMENT_APART;
     out->witness.arena_reserved = track->arena.memory.accessible;
     memcpy(out->cell, track->cell, sizeof(out->cell));
     return ZL_OK;

@@ -147,8 +147,8 @@ zl_status zv_device_judge(const char *path, const zl_ledger *ledger, const zl_co
         zl_constants_find(used.gpu, used.driver, used.cuda, &own)) {
         constants = &own;
     }
-    ZL_TRY(zl_predict_device(&ledger->run, ledger->loopback || used.loopback, constants, &device,
-                             err));
+    ZL_TRY(zl_predict_device(&ledger->run, ledger->witness.placement,
+                             ledger->loopback || used.loopback, constants, &device, err));
     if (ledger->witness.present) {
         v.arena = pair_of(device.part[ZL_DEVICE_ARENA], ledger->witness.arena_reserved, 0);
     }

@@ -18,6 +18,7 @@ enum { EVERY = 4, LEAST_RUNS = 5 };
 typedef struct entry {
     zv_case_used used;
     zl_run run;
+    zl_placement placement;
     bool loopback;
 } entry;
 
@@ -77,7 +78,9 @@ static zl_status add(collection *c, const char *path, const zl_ledger *ledger, c
         c->room = room;
     }
     entry *const e = &c->entry[c->entries];
-    *e = (entry){.run = ledger->run, .loopback = ledger->loopback || used->loopback};
+    *e = (entry){.run = ledger->run,
+                 .placement = ledger->witness.placement,
+                 .loopback = ledger->loopback || used->loopback};
     e->used.several = ledger->run.ranks > 1 && !e->loopback;
     e->used.used = used->used;
     e->used.arena = ledger->witness.arena_reserved;
@@ -255,7 +258,8 @@ static zl_status judge(collection *c, zl_err *err)
     for (size_t i = 0; i < c->entries; i++) {
         entry *const e = &c->entry[i];
         zl_device device;
-        ZL_TRY(zl_predict_device(&e->run, e->loopback, &c->out->constants, &device, err));
+        ZL_TRY(zl_predict_device(&e->run, e->placement, e->loopback, &c->out->constants, &device,
+                                 err));
         e->used.predicted = device.total;
         count(e->used.calibrates ? &c->out->calibrated : &c->out->judged, &e->used);
     }

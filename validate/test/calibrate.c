@@ -86,9 +86,10 @@ static void write_case(const char *name, const zl_run *run, int64_t more, const 
     zl_ledger *const ledger = zl_ledger_new();
     assert_non_null(ledger);
     assert_int_equal(zl_predict(run, 0, ledger, NULL), ZL_OK);
-    assert_int_equal(zl_predict_arena(run, &arena, NULL), ZL_OK);
+    assert_int_equal(zl_predict_arena(run, ZL_PLACEMENT_APART, &arena, NULL), ZL_OK);
     ledger->origin = ZL_ORIGIN_MEASURED;
-    ledger->witness = (zl_witness){.present = true, .arena_reserved = arena};
+    ledger->witness =
+        (zl_witness){.present = true, .placement = ZL_PLACEMENT_APART, .arena_reserved = arena};
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     assert_int_equal(mkdir(path, 0777), 0);
     (void)snprintf(path, sizeof path, "%s/%s/ledger.rank0.json", folder, name);
@@ -389,7 +390,7 @@ static void owners_are_judged_where_a_trace_lies(void **state)
     (void)state;
     const zl_run two = run_at(0, 2);
     uint64_t arena = 0;
-    assert_int_equal(zl_predict_arena(&two, &arena, NULL), ZL_OK);
+    assert_int_equal(zl_predict_arena(&two, ZL_PLACEMENT_APART, &arena, NULL), ZL_OK);
     write_case("two", &two, 500 * (int64_t)mib, "580.1"); /* the meter takes memory, too */
     write_trace(arena, nccl_bytes, 0);
     zv_device_verdict v = judged("two", &machine);

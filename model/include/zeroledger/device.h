@@ -21,6 +21,7 @@
 
 #include "zeroledger/error.h"
 #include "zeroledger/export.h"
+#include "zeroledger/ledger.h"
 #include "zeroledger/run.h"
 
 #ifdef __cplusplus
@@ -28,9 +29,11 @@ extern "C" {
 #endif
 
 /* Bytes that the arena of a rank holds after the cold step: docs/schedule.md, section 6, replayed
- * over all requests of the run. At least the largest granted peak; the rest are holes. Overflow is
- * ZL_E_USAGE, a framework without this arena ZL_E_UNMODELLED. */
-ZL_API ZL_NODISCARD zl_status zl_predict_arena(const zl_run *run, uint64_t *bytes, zl_err *err);
+ * over all requests of the run. At least the largest granted peak; the rest are holes. A trainer of
+ * today places by ZL_PLACEMENT_APART. Overflow is ZL_E_USAGE, a framework without this arena
+ * ZL_E_UNMODELLED. */
+ZL_API ZL_NODISCARD zl_status zl_predict_arena(const zl_run *run, zl_placement placement,
+                                               uint64_t *bytes, zl_err *err);
 
 /* One communicator of NCCL: what its size follows from. */
 typedef struct zl_nccl {
@@ -92,9 +95,9 @@ typedef struct zl_device {
 /* alone: the peers of the rank are not there (zl-train --loopback), so neither is NCCL. constants
  * may be NULL: then the device is not complete. Errors are those of zl_predict_arena, and
  * ZL_E_USAGE for another backend. */
-ZL_API ZL_NODISCARD zl_status zl_predict_device(const zl_run *run, bool alone,
-                                                const zl_constants *constants, zl_device *out,
-                                                zl_err *err);
+ZL_API ZL_NODISCARD zl_status zl_predict_device(const zl_run *run, zl_placement placement,
+                                                bool alone, const zl_constants *constants,
+                                                zl_device *out, zl_err *err);
 
 /* "arena", "nccl buffers", "context and code", "nccl code" */
 ZL_API const char *zl_device_part_name(zl_device_part part);

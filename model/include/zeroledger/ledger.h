@@ -56,9 +56,18 @@ typedef struct zl_cell {
     zl_line line[ZL_BUF_COUNT];
 } zl_cell;
 
-/* What a measurement saw besides the tagged allocator; all bytes. */
+/* How the arena places what it hands out, docs/schedule.md, section 6. What was measured by the
+ * first rule stays comparable. */
+typedef enum zl_placement {
+    ZL_PLACEMENT_MIXED, /* until November 2026: the optimizer's states go where they fit */
+    ZL_PLACEMENT_APART, /* they lie behind all that steps repeat */
+    ZL_PLACEMENT_COUNT
+} zl_placement;
+
+/* What a measurement saw besides the tagged allocator; bytes. */
 typedef struct zl_witness {
     bool present;
+    zl_placement placement;
     uint64_t arena_reserved; /* address space the arena holds in memory at its largest */
     uint64_t arena_resident; /* resident pages of the arena's mapping at the last mark */
     uint64_t outside_cold;   /* growth outside the arena from init's end to the cold step's end */
