@@ -568,6 +568,8 @@ static void put_number(zl_json_writer *w, const char *key, zl_json value)
         zl_json_put_u64(w, key, count);
     } else if (zl_json_real(value, &real, NULL) == ZL_OK) {
         zl_json_put_real(w, key, real);
+    } else { /* too large for a double: whoever reads it says so */
+        zl_json_put_number(w, key, node_of(value)->valuestring);
     }
 }
 

@@ -208,6 +208,11 @@ void zl_json_put_real(zl_json_writer *w, const char *key, double value)
     put(w, key, text);
 }
 
+void zl_json_put_number(zl_json_writer *w, const char *key, const char *digits)
+{
+    put(w, key, digits);
+}
+
 void zl_json_put_bool(zl_json_writer *w, const char *key, bool value)
 {
     put(w, key, value ? "true" : "false");

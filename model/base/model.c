@@ -185,12 +185,43 @@ static void label(const char *path, char *name, size_t size)
     name[n] = '\0';
 }
 
+/* Files that lie beside a config.json and are taken for one. */
+static zl_status refuse_other(const char *path, zl_json file, zl_err *err)
+{
+    static const struct {
+        const char *key;
+        const char *what;
+    } others[] = {
+        {"peft_type", "the configuration of an adapter; give it to --lora, and --model the "
+                      "config.json of the model it was made for"},
+        {"weight_map", "the index of PyTorch's own weights, which says no shapes; give the "
+                       "config.json, or weights in safetensors"},
+        {"zero_optimization", "a ds_config.json; give it to --deepspeed-config, and --model the "
+                              "config.json of the model"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (zl_json_is_object(file) && zl_json_get(file, "model_type").node == NULL &&
+            zl_json_get(file, others[i].key).node != NULL) {
+            return zl_fail(err, ZL_E_INPUT, "%.200s is %s", path, others[i].what);
+        }
+    }
+    return ZL_OK;
+}
+
 static zl_status open_file(const char *path, zl_model_source *out, zl_err *err)
 {
     label(path, out->name, sizeof out->name);
     snprintf(out->path, sizeof out->path, "%s", path);
-    return zl_safetensors_named(path) ? zl_safetensors_load(path, &out->doc, err)
-                                      : zl_json_load(path, &out->doc, err);
+    if (zl_safetensors_named(path)) {
+        return zl_safetensors_load(path, &out->doc, err);
+    }
+    ZL_TRY(zl_json_load(path, &out->doc, err));
+    const zl_status status = refuse_other(path, zl_json_root(out->doc), err);
+    if (status != ZL_OK) {
+        zl_json_free(out->doc);
+        out->doc = NULL;
+    }
+    return status;
 }
 
 static zl_status unknown_model(const char *name, zl_err *err)

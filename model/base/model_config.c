@@ -95,7 +95,7 @@ static const dialect dialects[] = {
         .eps = 1e-6,
         .bias_keys = true,
         .other_head_dim = true,
-        .architectures = {"LlamaForCausalLM", "LlamaModel"},
+        .architectures = {"LlamaForCausalLM", "LlamaModel", "LLaMAForCausalLM"},
     },
     {
         .type = "mistral",

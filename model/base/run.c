@@ -108,11 +108,49 @@ static void keep_scalars(zl_json_writer *w, const char *key, zl_json object, con
     zl_json_end(w);
 }
 
+static bool ends_in(const char *name, const char *end)
+{
+    const size_t length = strlen(name);
+    return length >= strlen(end) && strcmp(name + length - strlen(end), end) == 0;
+}
+
+/* Lists of modules that stay as they are run to thousands of characters, most of them norms and
+ * routers, which nobody quantises. */
+static void keep_modules(zl_json_writer *w, const char *key, zl_json list)
+{
+    zl_json_begin_array(w, key);
+    for (size_t i = 0; i < zl_json_size(list); i++) {
+        const char *name = "";
+        const zl_json item = zl_json_item(list, i);
+        const bool text = zl_json_string(item, &name, NULL) == ZL_OK;
+        if (!text || !(ends_in(name, "norm") || ends_in(name, ".gate"))) {
+            zl_json_put(w, NULL, item);
+        }
+    }
+    zl_json_end(w);
+}
+
+/* Scalars and lists; what a list of texts was calibrated with is none of ours. */
+static void keep_quantisation(zl_json_writer *w, const char *key, zl_json object)
+{
+    const char *name = NULL;
+    zl_json value;
+    zl_json_begin_object(w, key);
+    for (size_t i = 0; zl_json_each_member(object, &i, &name, &value);) {
+        if (is_scalar(value) || strcmp(name, "weight_block_size") == 0) {
+            zl_json_put(w, name, value);
+        } else if (strcmp(name, "modules_to_not_convert") == 0 ||
+                   strcmp(name, "llm_int8_skip_modules") == 0) {
+            keep_modules(w, name, value);
+        }
+    }
+    zl_json_end(w);
+}
+
 /* Of the parts of a model of text and images, which they are. */
 static void keep_member(zl_json_writer *w, const char *key, zl_json value)
 {
-    static const char *const whole[] = {"architectures", "mlp_only_layers", "quantization_config",
-                                        "tensors"};
+    static const char *const whole[] = {"architectures", "mlp_only_layers", "tensors"};
     const size_t length = strlen(key);
     const bool part = length > 7 && strcmp(key + length - 7, "_config") == 0;
     bool kept = is_scalar(value);
@@ -121,6 +159,8 @@ static void keep_member(zl_json_writer *w, const char *key, zl_json value)
     }
     if (kept) {
         zl_json_put(w, key, value);
+    } else if (strcmp(key, "quantization_config") == 0 && zl_json_is_object(value)) {
+        keep_quantisation(w, key, value);
     } else if (zl_json_is_object(value) && (part || strcmp(key, "rope_parameters") == 0)) {
         keep_scalars(w, key, value, part ? "model_type" : NULL);
     }

@@ -325,8 +325,10 @@ const char *zl_nearest(const char *name, const char *const *names, size_t count)
     if (length == 0 || length >= NEAR_SIZE) {
         return NULL;
     }
-    /* A third of the letters wrong is still a slip, more is another word. */
+    /* A third of the letters wrong and one more is still a slip, more than half is another word. */
+    const size_t half = 1 + length / 2;
     size_t best = 2 + length / 3;
+    best = best > half ? half : best;
     best = best > length ? length : best;
     const char *nearest = NULL;
     for (size_t i = 0; i < count; i++) {

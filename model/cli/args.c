@@ -133,6 +133,7 @@ zl_status zl_args_help(const zl_command *command, FILE *out, zl_err *err)
     snprintf(name, sizeof name, "zl %s", command->name);
     grammar *g = grammar_new(command);
     FILE *memory = open_memstream(&text, &size);
+    zl_help_width();
     if (g != NULL && memory != NULL) {
         argp_help(&g->argp, memory, ARGP_HELP_SHORT_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, name);
     }

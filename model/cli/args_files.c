@@ -1,5 +1,6 @@
 #include "args_files.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -160,19 +161,39 @@ static zl_status compare_folder(const zl_args *args, zl_json config, char *name,
     return status;
 }
 
+/* "model-00001-of-00002.safetensors" is not all of a model. */
+static void warn_of_shard(const zl_args *args, char *name)
+{
+    const char *path = zl_args_value(args, "model");
+    if (path == NULL || fnmatch("*-[0-9]*-of-[0-9]*.safetensors", path, 0) != 0 ||
+        fnmatch("*-of-00001.safetensors", path, 0) == 0) {
+        return;
+    }
+    char line[320];
+    snprintf(line, sizeof line,
+             "%.200s has one shard of the weights; its folder or its index has all of them", path);
+    warn(name, line);
+}
+
 zl_status zl_args_weights(const zl_args *args, const zl_run *run, zl_err *err)
 {
     zl_json_doc *doc = NULL;
     char name[32];
-    if (run->framework == ZL_FRAMEWORK_NATIVE || run->hf_config[0] == '\0') {
+    if (run->hf_config[0] == '\0') {
         return ZL_OK;
     }
     snprintf(name, sizeof name, "%s", args->command->name);
     ZL_TRY(zl_json_parse(run->model.name, run->hf_config, strlen(run->hf_config), &doc, err));
     const zl_json config = zl_json_root(doc);
-    const bool only_weights = zl_json_get(config, "tensors").node != NULL;
-    const zl_status status =
-        only_weights ? check_total(config, name, err) : compare_folder(args, config, name, err);
+    zl_status status = ZL_OK;
+    if (zl_json_get(config, "tensors").node != NULL) {
+        warn_of_shard(args, name);
+        status = check_total(config, name, err);
+    } else {
+        zl_hf_config_slips(config, warn, name);
+        status =
+            run->framework == ZL_FRAMEWORK_NATIVE ? ZL_OK : compare_folder(args, config, name, err);
+    }
     zl_json_free(doc);
     return status;
 }

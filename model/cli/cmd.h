@@ -34,6 +34,8 @@ typedef struct zl_view {
 } zl_view;
 /* What of a view depends on where it is shown: color and bars are the options' values or NULL. */
 void zl_view_show(zl_view *view, const char *color, const char *bars);
+/* Has argp print no wider than a terminal that is narrower than its usual lines. */
+void zl_help_width(void);
 
 /* One option as given. A flag has the value "". */
 typedef struct zl_setting {

@@ -149,6 +149,11 @@ static zl_status say_oom(zl_page *page, const question *q, const zt_sighting *s,
 {
     zt_candidate *candidate = NULL;
     size_t count = 0;
+    if (s->oom.wording == ZT_OOM_HOST) {
+        zl_page_say(page, "Line %" PRIu64 ": out of host memory, %s asked for.", s->line,
+                    zl_bytes_named(page->view, s->oom.asked.nominal).text);
+        return ZL_OK;
+    }
     ZL_TRY(zt_oom_candidates(&s->oom, &q->walked.torch, q->walked.rank, &candidate, &count, err));
     zl_page_say(page, "Line %" PRIu64 ": out of memory, %s asked for; zl decode says more.",
                 s->line, zl_bytes_named(page->view, s->oom.asked.nominal).text);

@@ -60,9 +60,16 @@ static zl_status read_message(const char *text, size_t size, zt_oom *out, zl_err
     if (zt_take_bytes(&c, ZT_AS_WRITTEN, &out->asked)) {
         return ZL_OK;
     }
-    return zl_fail(err, ZL_E_INPUT,
-                   "no 'Tried to allocate SIZE' is in the message; 'more than 1EB' is no size but "
-                   "a negative number in the program");
+    if (zt_find((zt_cursor){text, size}, "more than 1EB") != NULL) {
+        return zl_fail(err, ZL_E_INPUT,
+                       "'more than 1EB' is no size but a negative number in the program");
+    }
+    if (zt_find((zt_cursor){text, size}, "out of memory") != NULL) {
+        return zl_fail(err, ZL_E_INPUT,
+                       "the message has no size: it is of the driver, not of PyTorch's allocator "
+                       "(a context, NCCL, cuBLAS), or of PyTorch before 1.0");
+    }
+    return zl_fail(err, ZL_E_INPUT, "no 'Tried to allocate SIZE' is in the message");
 }
 
 /* ---- figures ---- */
@@ -77,8 +84,11 @@ enum { LINES = 9 };
 
 static void lines_of(const zt_oom *oom, line out[LINES])
 {
+    const bool as_it_is = oom->wording == ZT_OOM_ASYNC || oom->wording == ZT_OOM_HOST;
     const line lines[LINES] = {
-        {"asked", &oom->asked, "segment that the allocator asked the driver for"},
+        {"asked", &oom->asked,
+         as_it_is ? "tensor that was asked for"
+                  : "segment that the allocator asked the driver for"},
         {"total", &oom->total, "memory of the GPU"},
         {"free", &oom->free, "of it that no process has"},
         {"own", &oom->own, "this process: PyTorch, CUDA context, libraries"},
@@ -104,6 +114,8 @@ static const char *const wordings[ZT_OOM_WORDING_COUNT] = {
     [ZT_OOM_CACHED] = "PyTorch 1.0 to 1.3",
     [ZT_OOM_RESERVED] = "PyTorch 1.4 to 2.0",
     [ZT_OOM_UNALLOCATED] = "PyTorch from 2.1",
+    [ZT_OOM_ASYNC] = "PyTorch with cudaMallocAsync",
+    [ZT_OOM_HOST] = "PyTorch on the host",
 };
 
 /* Requests that end in a segment of that size: the small pool, the segments of 20 MiB that serve
@@ -114,6 +126,16 @@ static void say_requests(zl_page *page, const zt_oom *oom)
     const uint64_t large = 10485760;
     const uint64_t first = zl_align_up(oom->asked.low, segment_unit);
     const uint64_t last = zl_mul(segment_unit, oom->asked.high / segment_unit);
+    if (oom->wording == ZT_OOM_ASYNC) {
+        zl_page_say(page, "The tensor has %s to %s bytes: CUDA's pools are asked for it as it is.",
+                    zl_count(oom->asked.low).text, zl_count(oom->asked.high).text);
+        return;
+    }
+    if (oom->wording == ZT_OOM_HOST) {
+        zl_page_say(page, "The tensor has %s bytes of host memory.",
+                    zl_count(oom->asked.nominal).text);
+        return;
+    }
     if (zt_agrees(&oom->asked, zt_segment_bytes(small))) {
         zl_page_say(page, "The tensor has at most %s bytes: small ones share segments of 2 MiB.",
                     zl_count(small).text);
@@ -139,6 +161,12 @@ static zl_figure nominal(const zl_view *view, const zt_printed *figure)
 
 static void say_cause(zl_page *page, const zt_oom *oom)
 {
+    if (oom->wording == ZT_OOM_HOST) {
+        zl_page_say(page, "Not the GPU: the memory of the machine or of its container is full. "
+                          "Offloaded states, pinned");
+        zl_page_say(page, "buffers and a model that every rank loads for itself are there.");
+        return;
+    }
     switch (zt_oom_cause_of(oom)) {
     case ZT_OOM_CAPACITY:
         zl_page_say(page, "Capacity: free and cached memory together are less than was asked for. "
@@ -166,8 +194,9 @@ static void say_cause(zl_page *page, const zt_oom *oom)
     case ZT_OOM_CAUSE_COUNT:
         break;
     }
-    zl_page_say(page, "Capacity or fragmentation: the message does not say. The whole of it has "
-                      "the figures.");
+    zl_page_say(page, "Capacity or fragmentation: the message does not say. %s",
+                oom->wording == ZT_OOM_ASYNC ? "CUDA's pools do not tell what they hold unused."
+                                             : "The whole of it has the figures.");
 }
 
 static zl_status print_figures(zl_page *page, const zt_oom *oom, zl_err *err)
@@ -262,7 +291,8 @@ static zl_status fill_candidates(zl_page *page, const decoded *d, zl_err *err)
         return ZL_OK;
     }
     zl_page_say(
-        page, "Buffers of this run that ask for such a segment%s:",
+        page, "Buffers of this run that ask for such a %s%s:",
+        d->oom.wording == ZT_OOM_ASYNC ? "tensor" : "segment",
         d->oom.allocated.present ? "; \"agrees\": with as much allocated as the message says" : "");
     zl_page_break(page);
     return print_candidates(page, d, err);
@@ -279,6 +309,9 @@ static zl_status fill_page(zl_page *page, const decoded *d, zl_err *err)
     zl_page_break(page);
     say_requests(page, &d->oom);
     say_cause(page, &d->oom);
+    if (d->oom.wording == ZT_OOM_HOST) {
+        return ZL_OK;
+    }
     zl_page_break(page);
     return fill_candidates(page, d, err);
 }
@@ -345,7 +378,8 @@ static zl_status print_json(const zl_view *view, const decoded *d, zl_err *err)
 static zl_status find_candidates(const zl_args *args, decoded *d, zl_err *err)
 {
     zl_run run;
-    d->has_run = zl_args_value(args, "model") != NULL || zl_args_value(args, "run") != NULL;
+    d->has_run = d->oom.wording != ZT_OOM_HOST &&
+                 (zl_args_value(args, "model") != NULL || zl_args_value(args, "run") != NULL);
     if (!d->has_run) {
         return ZL_OK;
     }

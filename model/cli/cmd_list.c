@@ -39,7 +39,7 @@ static zl_status list_foreign(zl_table *table, const char *name, zl_err *err)
                                c->kv_heads,      c->ffn,    c->vocab,  c->positions};
     zl_marks_clear(&marks);
     zl_table_text(table, "%s", name);
-    zl_table_text(table, "%s", zl_hf_arch_name(c->arch));
+    zl_table_text(table, "%s", zl_hf_class_name(c));
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         zl_table_count(table, counts[i]);
     }

@@ -31,17 +31,37 @@ static bool speaks_utf8(void)
     return false;
 }
 
+static bool speaks_color(void)
+{
+    const char *none = getenv("NO_COLOR");
+    const char *kind = getenv("TERM");
+    return (none == NULL || *none == '\0') && (kind == NULL || strcmp(kind, "dumb") != 0);
+}
+
 static bool wished(const char *wish, bool otherwise)
 {
     return wish == NULL || strcmp(wish, "auto") == 0 ? otherwise : strcmp(wish, "always") == 0;
+}
+
+void zl_help_width(void)
+{
+    enum { LEAST = 30, NARROW = 60, USUAL = 79 };
+    char format[48];
+    int width = isatty(STDOUT_FILENO) != 0 ? terminal_width() : 0;
+    if (width == 0 || width > USUAL) {
+        return;
+    }
+    width = width > LEAST ? width : LEAST;
+    snprintf(format, sizeof format, "rmargin=%d,opt-doc-col=%d", width - 1,
+             width < NARROW ? 10 : 29);
+    setenv("ARGP_HELP_FMT", format, 0);
 }
 
 void zl_view_show(zl_view *view, const char *color, const char *bars)
 {
     const bool terminal = strcmp(view->out, "-") == 0 && isatty(STDOUT_FILENO) != 0;
     const bool words = view->format == ZL_FORMAT_TABLE || view->format == ZL_FORMAT_MD;
-    const char *none = getenv("NO_COLOR");
-    view->color = wished(color, terminal && (none == NULL || *none == '\0'));
+    view->color = wished(color, terminal && speaks_color());
     view->bars = words && wished(bars, terminal && view->format == ZL_FORMAT_TABLE);
     view->utf8 = speaks_utf8();
     view->width = terminal ? terminal_width() : 0;

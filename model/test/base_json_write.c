@@ -74,10 +74,11 @@ static void assert_misuse(zl_json_writer *w)
 static void a_parsed_value_is_written_again(void **state)
 {
     (void)state;
-    static const char text[] = "{\"a\": [1, 2.5, -3, 5e8, 1e-5], \"b\": {\"c\": null, \"d\": true},"
-                               " \"e\": \"\\u0041\\n\", \"f\": {}}";
+    static const char text[] =
+        "{\"a\": [1, 2.5, -3, 5e8, 1e-5, 1e400], \"b\": {\"c\": null, \"d\": true},"
+        " \"e\": \"\\u0041\\n\", \"f\": {}}";
     static const char wanted[] =
-        "{\n  \"a\": [\n    1,\n    2.5,\n    -3,\n    500000000,\n    1e-05\n"
+        "{\n  \"a\": [\n    1,\n    2.5,\n    -3,\n    500000000,\n    1e-05,\n    1e400\n"
         "  ],\n  \"b\": {\n    \"c\": null,\n    \"d\": true\n  },\n"
         "  \"e\": \"A\\n\",\n  \"f\": {}\n}\n";
     zl_json_doc *doc = NULL;

@@ -179,6 +179,9 @@ static void slips_are_recognised(void **state)
     assert_null(zl_nearest("mixtral", names, 4));
     assert_null(zl_nearest("", names, 4));
     assert_null(zl_nearest("x", names, 4));
+    static const char *const short_names[] = {"aio", "seq"};
+    assert_string_equal(zl_nearest("sea", short_names, 2), "seq");
+    assert_null(zl_nearest("foo", short_names, 2));
     char big[300];
     memset(big, 'g', sizeof big - 1);
     big[sizeof big - 1] = '\0';

@@ -7,7 +7,8 @@ set -euo pipefail
 script -qec true /dev/null >/dev/null 2>&1 </dev/null || { echo 'no terminal to be had here'; exit 77; }
 PATH="$(dirname "$(realpath "$1")"):$PATH"
 export LC_ALL=C.UTF-8
-unset COLUMNS NO_COLOR
+export TERM=xterm
+unset COLUMNS NO_COLOR ARGP_HELP_FMT
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -36,6 +37,13 @@ for command in "predict $gpt2 --buffers" "explain $gpt2" "predict $gpt2 --framew
   [ "$n" -gt 100 ] || say "zl $command is only $n wide in a file: a poor example"
 done
 
+for columns in 40 60 79; do
+  for command in help 'help predict' 'sweep --help'; do
+    n=$(on_terminal $columns "zl $command" | widest)
+    [ "$n" -le $columns ] || say "zl $command is $n wide on a terminal of $columns"
+  done
+done
+
 # Every figure of the wide table is in the narrow one.
 on_terminal 60 "zl list models" | tr -s ' ' '\n' | sort -u >narrow.txt
 zl list models | tr -s ' ' '\n' | sort -u | comm -23 - narrow.txt >lost.txt
@@ -61,5 +69,6 @@ colored 'zl list visits' || say 'no color on a terminal'
 colored 'NO_COLOR=1 zl list visits' && say 'color in spite of NO_COLOR'
 colored 'NO_COLOR= zl list visits' || say 'an empty NO_COLOR means nothing'
 colored 'NO_COLOR=1 zl list visits --color always' || say 'the option goes before NO_COLOR'
+colored 'TERM=dumb zl list visits' && say 'color on a dumb terminal'
 zl list visits | grep "$bold" >/dev/null && say 'color in a pipe'
 exit $bad

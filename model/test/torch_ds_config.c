@@ -349,7 +349,8 @@ static void auto_is_asked_for_by_name(void **state)
                    "accelerate replace; give --micro-batch");
     assert_refused("{\"train_batch_size\": \"auto\"}", ZL_E_INPUT, "train_batch_size is \"auto\"");
     assert_refused("{\"zero_optimization\": {\"stage\": \"auto\"}}", ZL_E_INPUT,
-                   "zero_optimization.stage is \"auto\", which neither");
+                   "zero_optimization.stage is \"auto\", which Hugging Face's Trainer and "
+                   "accelerate replace; give --stage");
     assert_refused("{\"communication_data_type\": \"auto\"}", ZL_E_INPUT,
                    "communication_data_type is \"auto\", which neither");
     assert_refused("{\"optimizer\": {\"type\": \"auto\"}}", ZL_E_INPUT, "optimizer.type");
@@ -426,7 +427,29 @@ static void auto_takes_what_the_trainer_puts_there(void **state)
     assert_resolved(&ds, "zero_optimization.stage3_param_persistence_threshold", "10270");
     assert_resolved(&ds, "zero_optimization.overlap_comm", "default");
     assert_resolved(&ds, "zero_optimization.sub_group_size", "default");
-    assert_resolved(&ds, "zero_optimization.offload_param.device", "default");
+    assert_resolved(&ds, "zero_optimization.offload_param.device", "none");
+}
+
+/* accelerate: DeepSpeedPlugin.__post_init__ fills the stage, set_mixed_precision adds a section. */
+static void auto_takes_what_accelerate_puts_there(void **state)
+{
+    (void)state;
+    const zl_ds_program program = {.stage_given = true,
+                                   .stage = 3,
+                                   .precision_given = true,
+                                   .precision = ZL_PRECISION_BF16_MIXED};
+    zl_ds_config ds =
+        read_in("{\"fp16\": {\"enabled\": \"auto\"}, \"zero_optimization\": {\"stage\": "
+                "\"auto\", \"stage3_max_live_parameters\": 5}}",
+                program);
+    assert_int_equal(ds.stage, 3);
+    assert_resolved(&ds, "zero_optimization.stage", "3");
+    assert_true(ds.bf16 && !ds.fp16);
+    assert_resolved(&ds, "bf16.enabled", "true");
+    ds = read_in("{\"bf16\": {\"enabled\": false}, \"gradient_clipping\": \"auto\"}", program);
+    assert_false(ds.bf16);
+    ds = read_in("{\"train_micro_batch_size_per_gpu\": 1}", program); /* nobody completes it */
+    assert_false(ds.bf16);
 }
 
 /* Below stage 3 the Trainer leaves these two, and DeepSpeed, from 0.7.0 on, leaves them out. */
@@ -534,6 +557,12 @@ static void unknown_keys_are_warned_about(void **state)
               &err);
     assert_non_null(strstr(h.text, "zero_optimization.reduce_buckets_size"));
     assert_non_null(strstr(h.text, "did you mean reduce_bucket_size?"));
+    h = (heard){""};
+    assert_ok(try_read("{\"overlap_comm\": true}", "0.19.6", &ds, &h, &err), &err);
+    assert_non_null(strstr(h.text, "overlap_comm is read in zero_optimization only"));
+    h = (heard){""};
+    assert_ok(try_read("{\"zero_optimization\": {\"aio\": {}}}", "0.19.6", &ds, &h, &err), &err);
+    assert_non_null(strstr(h.text, "zero_optimization.aio is read at the top level only"));
 }
 
 static void wrong_values_are_refused(void **state)
@@ -580,6 +609,7 @@ int main(void)
         cmocka_unit_test(optimizers_are_named_without_case),
         cmocka_unit_test(auto_is_asked_for_by_name),
         cmocka_unit_test(auto_takes_what_the_trainer_puts_there),
+        cmocka_unit_test(auto_takes_what_accelerate_puts_there),
         cmocka_unit_test(auto_that_nobody_replaces_is_the_default),
         cmocka_unit_test(auto_precision_follows_the_other_or_the_option),
         cmocka_unit_test(two_of_the_batch_sizes_are_enough),

@@ -142,6 +142,49 @@ static void limits_and_private_pools(void **state)
     assert_int_equal(zt_oom_cause_of(&oom), ZT_OOM_LIMIT);
 }
 
+static void the_wording_of_cuda_malloc_async(void **state)
+{
+    (void)state;
+    const zt_oom open = decoded(
+        "torch.OutOfMemoryError: Allocation on device 2 would exceed allowed memory. (out of "
+        "memory)\nCurrently allocated     : 9.43 GiB\nRequested               : 640.00 MiB\n"
+        "Device limit            : 11.59 GiB\nFree (according to CUDA): 7.12 MiB\n"
+        "PyTorch limit (set by user-supplied memory fraction)\n"
+        "                        : 17179869184.00 GiB\n");
+    assert_int_equal(open.wording, ZT_OOM_ASYNC);
+    assert_int_equal(open.device, 2);
+    assert_int_equal(hundredths(&open.allocated), 943);
+    assert_int_equal(hundredths(&open.total), 1159);
+    assert_false(open.allowed.present);
+    assert_true(zt_oom_asks_for(&open, 640 * MIB)); /* the tensor, not a segment */
+    assert_false(zt_oom_asks_for(&open, 639 * MIB));
+    assert_int_equal(zt_oom_cause_of(&open), ZT_OOM_UNKNOWN);
+    const zt_oom full = decoded(
+        "Allocation on device 0 would exceed allowed memory. (out of memory) Currently allocated "
+        ": 11.43 GiB Requested : 640.00 MiB Device limit : 11.59 GiB Free (according to CUDA): "
+        "7.12 MiB PyTorch limit (set by user-supplied memory fraction) : 17179869184.00 GiB");
+    assert_int_equal(zt_oom_cause_of(&full), ZT_OOM_CAPACITY);
+    const zt_oom limited = decoded(
+        "Allocation on device 0 would exceed allowed memory. (out of memory) Currently allocated "
+        ": 5.43 GiB Requested : 640.00 MiB Device limit : 11.59 GiB Free (according to CUDA): "
+        "5.12 GiB PyTorch limit (set by user-supplied memory fraction) : 5.79 GiB");
+    assert_int_equal(zt_oom_cause_of(&limited), ZT_OOM_LIMIT);
+    const zt_oom other = decoded("Allocation on device 0 is fine. Requested : 1.00 GiB");
+    assert_false(other.asked.present);
+}
+
+static void the_wording_of_the_host(void **state)
+{
+    (void)state;
+    const zt_oom oom =
+        decoded("RuntimeError: [enforce fail at alloc_cpu.cpp:83] err == 0. DefaultCPUAllocator: "
+                "can't allocate memory: you tried to allocate 4294967296 bytes. Error code 12");
+    assert_int_equal(oom.wording, ZT_OOM_HOST);
+    assert_int_equal(oom.asked.low, 4 * GIB);
+    assert_int_equal(oom.asked.high, 4 * GIB);
+    assert_false(zt_oom_asks_for(&oom, 4 * GIB)); /* no buffer of a GPU */
+}
+
 static void causes(void **state)
 {
     (void)state;
@@ -317,6 +360,26 @@ static void nvidia_smi_tables(void **state)
     zt_log_release(&log);
 }
 
+static void nvidia_smi_tables_without_header(void **state)
+{
+    (void)state;
+    zt_log log = read_log("2026/11/30 03:00:00.000, 3, 1000 MiB, 30 %\n"
+                          "2026/11/30 03:00:01.000, 3, 1200 MiB, 31 %\n\n");
+    assert_int_equal(log.count, 1);
+    assert_int_equal(log.sighting->number, 3);
+    assert_int_equal(log.sighting->figure[ZT_DEVICE_USED].low, 1200 * MIB);
+    zt_log_release(&log);
+    log = read_log("12000 MiB\r\n");
+    assert_int_equal(log.count, 1);
+    zt_log_release(&log);
+    static const char *const others[] = {"0, 12000 MiB, 81559 MiB\n", "0, 12000\n",
+                                         "0, 12000 MiB\nend of the run\n"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        zl_err err = {.status = ZL_OK};
+        assert_int_equal(zt_log_read(others[i], strlen(others[i]), &log, &err), ZL_E_INPUT);
+    }
+}
+
 static void snapshots(void **state)
 {
     (void)state;
@@ -330,6 +393,13 @@ static void snapshots(void **state)
     assert_int_equal(log.sighting->figure[ZT_ALLOCATED].high, 1536);
     assert_int_equal(log.sighting->figure[ZT_REQUESTED].low, 1000);
     zt_log_release(&log);
+    log = read_log("[{\"device\": 0, \"total_size\": 2097152, \"allocated_size\": 1024}]");
+    assert_int_equal(log.count, 1);
+    assert_int_equal(log.sighting->figure[ZT_ALLOCATED].low, 1024);
+    zt_log_release(&log);
+    zl_err err = {.status = ZL_OK};
+    assert_int_equal(zt_log_read("\x80\x04}.", 4, &log, &err), ZL_E_INPUT);
+    assert_non_null(strstr(err.text, "a pickle; write it as JSON"));
 }
 
 static void nothing_recognised_says_what_would_be(void **state)
@@ -611,6 +681,8 @@ int main(void)
         cmocka_unit_test(the_wording_of_1_4),
         cmocka_unit_test(the_wording_of_2_1),
         cmocka_unit_test(limits_and_private_pools),
+        cmocka_unit_test(the_wording_of_cuda_malloc_async),
+        cmocka_unit_test(the_wording_of_the_host),
         cmocka_unit_test(causes),
         cmocka_unit_test(a_size_is_that_of_a_segment),
         cmocka_unit_test(see_memory_usage_of_every_release),
@@ -619,6 +691,7 @@ int main(void)
         cmocka_unit_test(throughput_timers),
         cmocka_unit_test(memory_summaries),
         cmocka_unit_test(nvidia_smi_tables),
+        cmocka_unit_test(nvidia_smi_tables_without_header),
         cmocka_unit_test(snapshots),
         cmocka_unit_test(nothing_recognised_says_what_would_be),
         cmocka_unit_test(cut_and_spoilt_logs_do_no_harm),

@@ -114,6 +114,7 @@ static void what_cannot_be_read_is_named(void **state)
         {"8@1:q_proj", ZL_E_USAGE, "from 0 to below 1"},
         {"8@x:q_proj", ZL_E_USAGE, "the dropout of lora"},
         {"8:q_proj,,v_proj", ZL_E_USAGE, "targets of lora"},
+        {"8:q_proj,16:v_proj", ZL_E_USAGE, "'16:v_proj' is no name of a module"},
         {"8:/(?=a)b/", ZL_E_UNMODELLED, "'(?=a)b' on"},
         {"8:/a\\Sb/", ZL_E_UNMODELLED, "'\\Sb' on"},
         {"8:/a(/", ZL_E_USAGE, "the pattern /a(/ of lora"},

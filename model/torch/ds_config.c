@@ -307,11 +307,29 @@ void zt_ds_warn(const zt_ds_reader *r, const char *format, ...)
     }
 }
 
+static bool is_among(const key *keys, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(keys[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void warn_unknown(const zt_ds_reader *r, const char *object, const char *name,
                          const key *keys, size_t count)
 {
     enum { NAMES = 96 };
     const char *names[NAMES];
+    if (object[0] == '\0' && is_among(KEYS(zero_keys), name)) {
+        zt_ds_warn(r, "%.60s is read in zero_optimization only; move it there", name);
+        return;
+    }
+    if (object[0] != '\0' && is_among(KEYS(top_keys), name)) {
+        zt_ds_warn(r, "%.60s.%.60s is read at the top level only; move it there", object, name);
+        return;
+    }
     for (size_t i = 0; i < count && i < NAMES; i++) {
         names[i] = keys[i].name;
     }
@@ -385,7 +403,8 @@ static zl_status read_device(const zt_ds_reader *r, zl_json object, zl_offload *
     const zl_json value = zl_json_get(object, "device");
     const char *name = "none";
     if (zt_ds_is_auto(value)) {
-        return zt_ds_auto(r, value, NULL, err);
+        zt_ds_note(r->ds, value.path, name, "the default of accelerate; write cpu or nvme for one");
+        return ZL_OK;
     }
     if (value.node != NULL) {
         ZL_TRY(zl_json_string(value, &name, err));
@@ -409,6 +428,9 @@ static zl_status read_stage(const zt_ds_reader *r, zl_json zero, zl_err *err)
     double stage = 0.0;
     if (value.node == NULL) {
         return ZL_OK;
+    }
+    if (zt_ds_is_auto(value)) {
+        return zt_ds_auto(r, value, &r->ds->stage, err);
     }
     ZL_TRY(zt_ds_real(r, value, &stage, err));
     for (uint64_t i = 0; i <= 3; i++) {
@@ -514,7 +536,21 @@ static const char *model_dtype(const zl_ds_config *ds)
     return ds->fp16 ? "fp16" : ds->bf16 ? "bf16" : "fp32";
 }
 
-static zl_status read_enabled(const zt_ds_reader *r, zl_json fp16, zl_json bf16, zl_err *err)
+/* Whether the Trainer or accelerate completes the file. */
+static bool has_auto(zl_json file)
+{
+    const char *name = NULL;
+    zl_json value = file;
+    for (size_t i = 0; zl_json_each_member(file, &i, &name, &value);) {
+        if (zt_ds_is_auto(value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static zl_status read_enabled(const zt_ds_reader *r, zl_json file, zl_json fp16, zl_json bf16,
+                              zl_err *err)
 {
     const zl_json fp16_enabled = zl_json_get(fp16, "enabled");
     const zl_json bf16_enabled = zl_json_get(bf16, "enabled");
@@ -525,6 +561,10 @@ static zl_status read_enabled(const zt_ds_reader *r, zl_json fp16, zl_json bf16,
     }
     if (bf16_enabled.node != NULL && !bf16_auto) {
         ZL_TRY(zt_ds_flag(r, bf16_enabled, &r->ds->bf16, err));
+    }
+    if (fp16_auto || bf16_auto || has_auto(file)) {
+        zt_ds_add_precision(r, fp16.node == NULL && !r->ds->bf16,
+                            bf16.node == NULL && !r->ds->fp16);
     }
     return fp16_auto || bf16_auto ? zt_ds_auto_precision(r, fp16_auto, bf16_auto, err) : ZL_OK;
 }
@@ -537,7 +577,7 @@ static zl_status read_precision(const zt_ds_reader *r, zl_json file, zl_err *err
     const zl_json bf16 = newer.node != NULL ? newer : zl_json_get(file, "bfloat16");
     ZL_TRY(read_object(r, fp16, KEYS(fp16_keys), err));
     ZL_TRY(read_object(r, bf16, KEYS(bf16_keys), err));
-    ZL_TRY(read_enabled(r, fp16, bf16, err));
+    ZL_TRY(read_enabled(r, file, fp16, bf16, err));
     if (ds->fp16 && ds->bf16) {
         return zl_fail(err, ZL_E_INPUT, "fp16 and bf16 are both enabled; keep one of them");
     }

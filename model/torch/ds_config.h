@@ -63,6 +63,9 @@ bool zt_ds_is_off(zl_json value, uint64_t neutral);
 /* A value that is "auto": *count, which holds the default, gets what replaces it. NULL: no count.
  */
 zl_status zt_ds_auto(const zt_ds_reader *r, zl_json value, uint64_t *count, zl_err *err);
+/* accelerate writes the section that its mixed_precision needs where a file that it completes lacks
+ * it; fp16 and bf16 say which may be added. */
+void zt_ds_add_precision(const zt_ds_reader *r, bool fp16, bool bf16);
 /* fp16.enabled and bf16.enabled, of which at least one is "auto"; the other is in r->ds. */
 zl_status zt_ds_auto_precision(const zt_ds_reader *r, bool fp16, bool bf16, zl_err *err);
 /* train_batch_size: the product, once its factors are read. */

@@ -41,6 +41,16 @@ static zl_status ask(const char *key, const char *option, zl_err *err)
                    key, option);
 }
 
+static zl_status take_stage(const zt_ds_reader *r, const char *key, uint64_t *count, zl_err *err)
+{
+    if (!r->program->stage_given) {
+        return ask(key, "--stage, or write the number", err);
+    }
+    *count = r->program->stage;
+    note_count(r, key, *count, "--stage");
+    return ZL_OK;
+}
+
 static zl_status take_micro_batch(const zt_ds_reader *r, const char *key, uint64_t *count,
                                   zl_err *err)
 {
@@ -119,6 +129,7 @@ static const struct rule {
     rule_function *take;
     bool stage3; /* replaced at stage 3 only; nobody reads it elsewhere */
 } rules[] = {
+    {"zero_optimization.stage", take_stage, false},
     {"train_micro_batch_size_per_gpu", take_micro_batch, false},
     {"gradient_accumulation_steps", take_accumulation, false},
     {"zero_optimization.reduce_bucket_size", take_reduce_bucket, false},
@@ -146,6 +157,28 @@ static const char *flag_text(bool flag)
     return flag ? "true" : "false";
 }
 
+static bool is_bf16(const zl_ds_program *program)
+{
+    return program->precision != ZL_PRECISION_FP16_MIXED && program->precision != ZL_PRECISION_FP32;
+}
+
+/* DeepSpeedPlugin.set_mixed_precision of accelerate, through which the Trainer goes too. */
+void zt_ds_add_precision(const zt_ds_reader *r, bool fp16, bool bf16)
+{
+    static const char why[] = "--precision; accelerate adds what the file lacks";
+    if (!r->program->precision_given) {
+        return;
+    }
+    if (fp16 && r->program->precision == ZL_PRECISION_FP16_MIXED) {
+        r->ds->fp16 = true;
+        zt_ds_note(r->ds, "fp16.enabled", "true", why);
+    }
+    if (bf16 && is_bf16(r->program)) {
+        r->ds->bf16 = true;
+        zt_ds_note(r->ds, "bf16.enabled", "true", why);
+    }
+}
+
 zl_status zt_ds_auto_precision(const zt_ds_reader *r, bool fp16, bool bf16, zl_err *err)
 {
     zl_ds_config *const ds = r->ds;
@@ -159,8 +192,7 @@ zl_status zt_ds_auto_precision(const zt_ds_reader *r, bool fp16, bool bf16, zl_e
         }
         why = "--precision";
         ds->fp16 = fp16 ? precision == ZL_PRECISION_FP16_MIXED : ds->fp16;
-        ds->bf16 = bf16 ? precision != ZL_PRECISION_FP16_MIXED && precision != ZL_PRECISION_FP32
-                        : ds->bf16;
+        ds->bf16 = bf16 ? is_bf16(r->program) : ds->bf16;
     }
     if (fp16) {
         zt_ds_note(ds, "fp16.enabled", flag_text(ds->fp16), "%s", why);

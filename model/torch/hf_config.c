@@ -59,7 +59,7 @@ bool zl_hf_type_at(size_t index, zl_hf_type *out)
 
 enum { TYPES_MAX = 64 };
 
-static zl_status unknown_type(const char *type, zl_err *err)
+static zl_status unknown_type(const char *type, const char *parts, zl_err *err)
 {
     const char *names[TYPES_MAX];
     char list[320];
@@ -69,6 +69,13 @@ static zl_status unknown_type(const char *type, zl_err *err)
     }
     const char *near = zl_nearest(type, names, count);
     zl_join(names, count, list, sizeof list);
+    if (parts[0] != '\0') {
+        return zl_fail(err, ZL_E_UNMODELLED,
+                       "%.40s is more than text: %s is not modelled; to ask for the text, save its "
+                       "keys as a config.json of their own, with a model_type%s%s; modelled: %s",
+                       type, parts, near != NULL ? " such as " : "", near != NULL ? near : "",
+                       list);
+    }
     return zl_fail(
         err, ZL_E_UNMODELLED,
         "model_type '%.60s' is not modelled%s%s; modelled: %s; a model.safetensors of it "
@@ -95,22 +102,35 @@ static bool is_part(const char *key, zl_json value)
            strcmp(key + length - strlen(end), end) == 0 && strcmp(key, "quantization_config") != 0;
 }
 
+/* Where a model of text and something else keeps that of text; NULL: nowhere. */
+static const char *text_key_of(zl_json config)
+{
+    static const char *const keys[] = {"text_config", "llm_config", "language_config"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (zl_json_is_object(zl_json_get(config, keys[i]))) {
+            return keys[i];
+        }
+    }
+    return NULL;
+}
+
 /* Models of text and something else have a configuration for each. */
 static zl_status refuse_parts(zl_json config, const char *type, zl_err *err)
 {
-    const zl_json text = zl_json_get(config, "text_config");
+    const char *const text_key = text_key_of(config);
     const char *text_type = "";
     const char *key = NULL;
     zl_json value = config;
     char others[160] = "";
-    if (!zl_json_is_object(text)) {
+    if (text_key == NULL) {
         return ZL_OK;
     }
+    const zl_json text = zl_json_get(config, text_key);
     if (zl_json_is_string(zl_json_get(text, "model_type"))) {
         ZL_TRY(zl_json_string(zl_json_get(text, "model_type"), &text_type, err));
     }
     for (size_t i = 0; zl_json_each_member(config, &i, &key, &value);) {
-        if (is_part(key, value) && strcmp(key, "text_config") != 0) {
+        if (is_part(key, value) && strcmp(key, text_key) != 0) {
             add_part(others, sizeof others, key, value);
         }
     }
@@ -119,10 +139,28 @@ static zl_status refuse_parts(zl_json config, const char *type, zl_err *err)
                       : d->activation_key != NULL ? "everything"
                                                   : "the tensors";
     return zl_fail(err, ZL_E_UNMODELLED,
-                   "%.40s is more than text: %s is not modelled, of text_config (%.40s) %s is; to "
-                   "ask for that, save what is in text_config as a config.json of its own",
-                   type, others[0] != '\0' ? others : "the rest",
-                   text_type[0] != '\0' ? text_type : "without a model_type", far);
+                   "%.40s is more than text: %s is not modelled, of %s (%.40s) %s is; to ask for "
+                   "that, save what is in %s as a config.json of its own",
+                   type, others[0] != '\0' ? others : "the rest", text_key,
+                   text_type[0] != '\0' ? text_type : "without a model_type", far, text_key);
+}
+
+/* Of a model whose keys of text stand beside those parts, as those of qwen2_vl. */
+static void find_senses(zl_json config, char *text, size_t size)
+{
+    static const char *const senses[] = {"vision", "visual",    "image", "video",
+                                         "audio",  "perceiver", "speech"};
+    const char *key = NULL;
+    zl_json value = config;
+    text[0] = '\0';
+    for (size_t i = 0; zl_json_each_member(config, &i, &key, &value);) {
+        for (size_t s = 0; is_part(key, value) && s < sizeof senses / sizeof senses[0]; s++) {
+            if (strncmp(key, senses[s], strlen(senses[s])) == 0) {
+                add_part(text, size, key, value);
+                break;
+            }
+        }
+    }
 }
 
 static zl_status find_dialect(zl_json config, const zt_dialect **out, zl_err *err)
@@ -132,7 +170,9 @@ static zl_status find_dialect(zl_json config, const zt_dialect **out, zl_err *er
     ZL_TRY(refuse_parts(config, type, err));
     const zt_dialect *d = dialect_of(type);
     if (d == NULL) {
-        return unknown_type(type, err);
+        char parts[160];
+        find_senses(config, parts, sizeof parts);
+        return unknown_type(type, parts, err);
     }
     *out = d;
     return ZL_OK;
@@ -151,9 +191,16 @@ static zl_status get_class(zl_json config, const zt_dialect *d, zl_hf_arch *out,
             return ZL_OK;
         }
     }
+    const char *names[ZT_HF_CLASSES];
+    char known[160];
+    size_t count = 0;
+    for (const zt_class_name *c = d->classes; c->name != NULL; c++) {
+        names[count++] = c->name;
+    }
+    zl_join(names, count, known, sizeof known);
     return zl_fail(err, ZL_E_UNMODELLED,
                    "architecture '%.60s' is not modelled; modelled for %s: %s", name, d->type,
-                   d->classes[0].name);
+                   known);
 }
 
 /* ---- keys ---- */

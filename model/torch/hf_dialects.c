@@ -46,7 +46,8 @@ const zt_dialect zt_dialects[] = {
     },
     {
         .type = "llama",
-        .classes = {{"LlamaForCausalLM", ZL_HF_LLAMA}},
+        .classes = {{"LlamaForCausalLM", ZL_HF_LLAMA},
+                    {"LLaMAForCausalLM", ZL_HF_LLAMA}}, /* before transformers 4.28 */
         .counts = {{"vocab_size", NULL, AT(vocab), 32000},
                    {"hidden_size", NULL, AT(hidden), 4096},
                    {"num_hidden_layers", NULL, AT(layers), 32},

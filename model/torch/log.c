@@ -455,6 +455,30 @@ static bool smi_row(zt_cursor line, smi_table *t)
     return true;
 }
 
+/* Rows up to the first that is none. */
+static zt_cursor smi_rows(zt_cursor rows, smi_table *t)
+{
+    while (rows.left > 0) {
+        const zt_cursor before = rows;
+        if (!smi_row(line_of(&rows), t)) {
+            return before;
+        }
+    }
+    return rows;
+}
+
+static void add_gpus(reader *r, const smi_table *t, const char *at)
+{
+    for (size_t gpu = 0; gpu < GPUS_MAX; gpu++) {
+        zt_sighting *s = t->most[gpu].present ? add(r, ZT_NVIDIA_SMI, at) : NULL;
+        if (s != NULL) {
+            s->number = gpu;
+            s->figure[ZT_DEVICE_USED] = t->most[gpu];
+            memcpy(s->message, "largest sample", sizeof "largest sample");
+        }
+    }
+}
+
 static bool read_smi(reader *r, zt_cursor *c)
 {
     const char *begin = c->at;
@@ -475,25 +499,44 @@ static bool read_smi(reader *r, zt_cursor *c)
     if (t.used_column == COLUMNS_MAX) {
         return false;
     }
-    zt_cursor rows = ahead;
-    while (rows.left > 0) {
-        const zt_cursor before = rows;
-        if (!smi_row(line_of(&rows), &t)) {
-            rows = before;
-            break;
-        }
-    }
-    for (size_t gpu = 0; gpu < GPUS_MAX; gpu++) {
-        zt_sighting *s = t.most[gpu].present ? add(r, ZT_NVIDIA_SMI, c->at) : NULL;
-        if (s != NULL) {
-            s->number = gpu;
-            s->figure[ZT_DEVICE_USED] = t.most[gpu];
-            memcpy(s->message, "largest sample", sizeof "largest sample");
-        }
-    }
-    const bool some = rows.at > ahead.at;
-    *c = some ? rows : *c;
+    const zt_cursor rest = smi_rows(ahead, &t);
+    add_gpus(r, &t, c->at);
+    const bool some = rest.at > ahead.at;
+    *c = some ? rest : *c;
     return some;
+}
+
+/* format=csv,noheader: a text of nothing but rows with one size in MiB; a number before it is the
+ * index. */
+static void read_bare_smi(reader *r)
+{
+    zt_cursor all = {r->text, r->size};
+    zt_cursor rest = all;
+    const zt_cursor row = line_of(&rest);
+    smi_table t = {.used_column = COLUMNS_MAX, .index_column = COLUMNS_MAX};
+    zt_cursor field;
+    for (; t.columns < COLUMNS_MAX && field_of(row, t.columns, &field); t.columns++) {
+        uint64_t number = 0;
+        if (!zt_take_count(&field, &number)) {
+            continue;
+        }
+        if (zt_take(&field, "MiB")) {
+            if (t.used_column < COLUMNS_MAX) {
+                return; /* used or total, which is which? */
+            }
+            t.used_column = t.columns;
+        } else if (t.used_column == COLUMNS_MAX && t.index_column == COLUMNS_MAX &&
+                   field.left == 0) {
+            t.index_column = t.columns;
+        }
+    }
+    if (t.used_column < COLUMNS_MAX) {
+        rest = smi_rows(all, &t);
+        zt_skip_space(&rest);
+        if (rest.left == 0) {
+            add_gpus(r, &t, r->text);
+        }
+    }
 }
 
 /* ---- a snapshot as JSON ---- */
@@ -533,19 +576,22 @@ static zl_status sum_segments(zl_json segments, zt_sighting *s, zl_err *err)
     return ZL_OK;
 }
 
-/* False: this is no JSON of a snapshot, and not meant to be. */
+/* What torch.cuda.memory._snapshot() returns, or torch.cuda.memory_snapshot(), the segments alone.
+ * False: this is no JSON of a snapshot, and not meant to be. */
 static bool looks_like_json(const reader *r)
 {
     zt_cursor c = {r->text, r->size};
     zt_skip_space(&c);
-    return c.left > 0 && *c.at == '{' && zt_find(c, "\"segments\"") != NULL;
+    return c.left > 0 && ((*c.at == '{' && zt_find(c, "\"segments\"") != NULL) ||
+                          (*c.at == '[' && zt_find(c, "\"total_size\"") != NULL));
 }
 
 static zl_status read_snapshot(reader *r, zl_err *err)
 {
     zl_json_doc *doc = NULL;
     ZL_TRY(zl_json_parse("snapshot", r->text, r->size, &doc, err));
-    const zl_json segments = zl_json_get(zl_json_root(doc), "segments");
+    const zl_json root = zl_json_root(doc);
+    const zl_json segments = zl_json_is_array(root) ? root : zl_json_get(root, "segments");
     zl_status status = ZL_OK;
     if (zl_json_size(segments) > 0) {
         zt_sighting *s = add(r, ZT_SNAPSHOT, r->text);
@@ -571,6 +617,8 @@ static const struct {
     {"OVERFLOW!", read_overflow},
     {"memory summary, device ID", read_summary},
     {"Tried to allocate ", read_oom},
+    {"Allocation on device ", read_oom},
+    {"DefaultCPUAllocator: ", read_oom},
     {"memory.used", read_smi},
 };
 
@@ -606,6 +654,12 @@ static void read_text(reader *r)
     }
 }
 
+/* Protocol 2 or newer, as torch.cuda.memory._dump_snapshot() writes it. */
+static bool is_pickle(const reader *r)
+{
+    return r->size > 1 && (unsigned char)r->text[0] == 0x80 && r->text[1] >= 2 && r->text[1] <= 5;
+}
+
 zl_status zt_log_read(const char *text, size_t size, zt_log *out, zl_err *err)
 {
     reader r = {.text = text, .size = size, .line = 1, .last = text};
@@ -615,15 +669,22 @@ zl_status zt_log_read(const char *text, size_t size, zt_log *out, zl_err *err)
     } else {
         read_text(&r);
     }
+    if (status == ZL_OK && !r.failed && r.log.count == 0) {
+        read_bare_smi(&r);
+    }
     if (status == ZL_OK && r.failed) {
         status = zl_fail(err, ZL_E_RESOURCE, "no memory for what the log says");
     }
-    if (status == ZL_OK && r.log.count == 0) {
+    if (status == ZL_OK && r.log.count == 0 && is_pickle(&r)) {
+        status = zl_fail(err, ZL_E_INPUT,
+                         "a pickle; write it as JSON, as in python3 -c 'import json, pickle, sys; "
+                         "json.dump(pickle.load(sys.stdin.buffer), sys.stdout)'");
+    } else if (status == ZL_OK && r.log.count == 0) {
         status = zl_fail(err, ZL_E_INPUT,
                          "nothing is recognised; understood are DeepSpeed's see_memory_usage and "
                          "ThroughputTimer lines, torch.cuda.memory_summary(), out-of-memory "
                          "messages of PyTorch, memory snapshots as JSON, and nvidia-smi "
-                         "--query-gpu=memory.used --format=csv");
+                         "--query-gpu=memory.used --format=csv with its header or its units");
     }
     if (status != ZL_OK) {
         zt_log_release(&r.log);

@@ -19,6 +19,12 @@ static zl_status read_names(const char *names, zl_torch_run *out, zl_err *err)
                            "targets of lora must be 1 to %d names shorter than %d, got '%.60s'",
                            ZL_LORA_TARGETS_MAX, ZL_LORA_NAME, names);
         }
+        if (memchr(name, ':', length) != NULL) {
+            return zl_fail(err, ZL_E_USAGE,
+                           "'%.*s' is no name of a module; lora has one rank, as in 16:q_proj,"
+                           "v_proj",
+                           (int)length, name);
+        }
         snprintf(out->lora_target[out->lora_targets++], ZL_LORA_NAME, "%.*s", (int)length, name);
         name += length + (name[length] == ',');
     }

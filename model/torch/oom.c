@@ -6,9 +6,12 @@
 #include "zeroledger/bytes.h"
 
 static const char start[] = "Tried to allocate ";
+static const char async_start[] = "Allocation on device ";
+static const char host_start[] = "DefaultCPUAllocator: ";
 
 /* c10/cuda/CUDACachingAllocator.cpp: kLargeBuffer, the segment of requests below zt_min_large. */
 static const uint64_t large_segment = 20971520;
+static const uint64_t no_limit = UINT64_C(1) << 60;
 /* kRoundLarge up to 1.1, where every request above 1 MiB got a segment of its own. */
 static const uint64_t old_granularity = 131072;
 
@@ -27,12 +30,22 @@ static bool is_space(char byte)
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
+static const char *nearer(const char *a, const char *b)
+{
+    return a == NULL || (b != NULL && b < a) ? b : a;
+}
+
+static const char *find_start(zt_cursor c)
+{
+    return nearer(zt_find(c, start), nearer(zt_find(c, async_start), zt_find(c, host_start)));
+}
+
 /* Up to the next message, or to a line that begins a traceback. */
 static void squeeze(zt_cursor c, message *m)
 {
     c.left = c.left < WINDOW ? c.left : WINDOW;
     const zt_cursor rest = {c.at + 1, c.left - 1};
-    const char *const breaks[] = {zt_find(rest, start), zt_find(rest, "\nTraceback"),
+    const char *const breaks[] = {find_start(rest), zt_find(rest, "\nTraceback"),
                                   zt_find(rest, "see_memory_usage]")};
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
         if (breaks[i] != NULL && (size_t)(breaks[i] - c.at) < c.left) {
@@ -118,8 +131,45 @@ static void read_device(const message *m, zt_oom *out)
     }
 }
 
+static bool begins(const message *m, const char *with)
+{
+    return strncmp(m->text, with, strlen(with)) == 0;
+}
+
+/* CUDAMallocAsyncAllocator.cpp; the limit that nobody set is the largest number. */
+static void read_async(const message *m, zt_oom *out)
+{
+    zt_cursor c = {m->text + strlen(async_start), m->size - strlen(async_start)};
+    if (strstr(m->text, " would exceed allowed memory. (out of memory)") == NULL) {
+        return;
+    }
+    out->wording = ZT_OOM_ASYNC;
+    out->has_device = zt_take_count(&c, &out->device);
+    (void)after(m, "Currently allocated : ", &out->allocated);
+    (void)after(m, "Requested : ", &out->asked);
+    (void)after(m, "Device limit : ", &out->total);
+    (void)after(m, "Free (according to CUDA): ", &out->free);
+    (void)after(m, "memory fraction) : ", &out->allowed);
+    out->allowed.present = out->allowed.present && out->allowed.low < no_limit;
+}
+
+static void read_host(const message *m, zt_oom *out)
+{
+    if (after(m, " you tried to allocate ", &out->asked)) {
+        out->wording = ZT_OOM_HOST;
+    }
+}
+
 static void read_message(const message *m, zt_oom *out)
 {
+    if (begins(m, async_start)) {
+        read_async(m, out);
+        return;
+    }
+    if (begins(m, host_start)) {
+        read_host(m, out);
+        return;
+    }
     (void)after(m, start, &out->asked);
     (void)(before(m, " total capacity", &out->total) ||
            after(m, " total capacity of ", &out->total) ||
@@ -156,7 +206,7 @@ static void read_message(const message *m, zt_oom *out)
 bool zt_oom_find(zt_cursor *c, zt_oom *out)
 {
     message m;
-    const char *at = zt_find(*c, start);
+    const char *at = find_start(*c);
     if (at == NULL) {
         return false;
     }
@@ -169,13 +219,32 @@ bool zt_oom_find(zt_cursor *c, zt_oom *out)
     return true;
 }
 
+/* CUDA's pools do not tell what they hold in vain. */
+static zt_oom_cause async_cause(const zt_oom *oom)
+{
+    const uint64_t all = zl_add(oom->allocated.nominal, oom->asked.nominal);
+    if (!oom->allocated.present) {
+        return ZT_OOM_UNKNOWN;
+    }
+    if (oom->allowed.present && oom->allowed.high < oom->total.low && all > oom->allowed.high) {
+        return ZT_OOM_LIMIT;
+    }
+    return all > oom->total.nominal ? ZT_OOM_CAPACITY : ZT_OOM_UNKNOWN;
+}
+
 zt_oom_cause zt_oom_cause_of(const zt_oom *oom)
 {
+    if (oom->wording == ZT_OOM_HOST) {
+        return ZT_OOM_CAPACITY;
+    }
     if (!oom->asked.present || !oom->total.present) {
         return ZT_OOM_UNKNOWN;
     }
     if (oom->asked.low > oom->total.high) {
         return ZT_OOM_IMPOSSIBLE;
+    }
+    if (oom->wording == ZT_OOM_ASYNC) {
+        return async_cause(oom);
     }
     if (!oom->free.present || !oom->unallocated.present) {
         return ZT_OOM_UNKNOWN;
@@ -202,6 +271,9 @@ bool zt_oom_asks_for(const zt_oom *oom, uint64_t requested)
 {
     if (requested == 0 || !oom->asked.present) {
         return false;
+    }
+    if (oom->wording == ZT_OOM_ASYNC || oom->wording == ZT_OOM_HOST) {
+        return oom->wording == ZT_OOM_ASYNC && zt_agrees(&oom->asked, requested);
     }
     if (zt_agrees(&oom->asked, zt_segment_bytes(requested))) {
         return true;

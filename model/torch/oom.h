@@ -8,8 +8,15 @@
  *                process has ... memory in use. Of the allocated memory ... is allocated by
  * PyTorch, and ... is reserved by PyTorch but unallocated.
  *
+ *     PYTORCH_ALLOC_CONF=backend:cudaMallocAsync
+ *                Allocation on device 0 would exceed allowed memory. (out of memory) Currently
+ *                allocated : 9.43 GiB Requested : 640.00 MiB Device limit : 11.59 GiB Free
+ *                (according to CUDA): 7.12 MiB PyTorch limit (set by user-supplied memory
+ *                fraction) : 17179869184.00 GiB
+ *     host       DefaultCPUAllocator: can't allocate memory: you tried to allocate 512 bytes.
+ *
  * The size that is printed is not the tensor's but what the allocator asked the driver for:
- * zt_segment_bytes.
+ * zt_segment_bytes; the last two ask for tensors as they are.
  */
 #ifndef ZT_OOM_H
 #define ZT_OOM_H
@@ -21,6 +28,8 @@ typedef enum zt_oom_wording {
     ZT_OOM_CACHED,      /* 1.0 to 1.3 */
     ZT_OOM_RESERVED,    /* 1.4 to 2.0 */
     ZT_OOM_UNALLOCATED, /* from 2.1 */
+    ZT_OOM_ASYNC,       /* CUDA's own pools */
+    ZT_OOM_HOST,        /* not of a GPU */
     ZT_OOM_WORDING_COUNT
 } zt_oom_wording;
 

@@ -308,6 +308,8 @@ static zl_ds_program program_of(const zl_run *run, const zl_torch_run *made, uin
         .accumulation = zl_run_given(run, "accumulation") ? run->accumulation : 0,
         .precision_given = zl_run_given(run, "precision"),
         .precision = run->precision,
+        .stage_given = zl_run_given(run, "stage"),
+        .stage = run->stage,
         .clip_given = zl_run_given(run, "clip"),
         .clip = run->clip,
     };

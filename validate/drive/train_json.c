@@ -67,16 +67,10 @@ static void read_steps(zl_json steps, zv_train *train)
     }
 }
 
-zl_status zv_train_load(const char *folder, zv_train *out, zl_err *err)
+zl_status zv_train_read(const char *path, zv_train *out, zl_err *err)
 {
-    char path[ZV_PATH_SIZE];
     zl_json_doc *doc;
     zv_train train = {.machine = ""};
-    ZL_TRY(zv_path(path, folder, "train.json", err));
-    if (access(path, F_OK) != 0) {
-        *out = train;
-        return ZL_OK;
-    }
     ZL_TRY(zl_json_load(path, &doc, err));
     const zl_json root = zl_json_root(doc);
     const zl_status status = zl_json_schema(root, "zeroledger.train/1", err);
@@ -89,4 +83,15 @@ zl_status zv_train_load(const char *folder, zv_train *out, zl_err *err)
     }
     *out = train;
     return ZL_OK;
+}
+
+zl_status zv_train_load(const char *folder, zv_train *out, zl_err *err)
+{
+    char path[ZV_PATH_SIZE];
+    ZL_TRY(zv_path(path, folder, "train.json", err));
+    if (access(path, F_OK) != 0) {
+        *out = (zv_train){.machine = ""};
+        return ZL_OK;
+    }
+    return zv_train_read(path, out, err);
 }

@@ -4,8 +4,10 @@
 
 #include "compare/verdict.h"
 
-/* Reads folder/train.json. A file that is missing, or members that it does not have, leave zeros:
- * memory is judged from the ledgers alone. A broken file is ZL_E_INPUT. */
+/* Members that the file does not have leave zeros: memory is judged from the ledgers alone. A
+ * broken file is ZL_E_INPUT. */
+ZL_NODISCARD zl_status zv_train_read(const char *path, zv_train *out, zl_err *err);
+/* Reads folder/train.json; one that is missing leaves zeros too. */
 ZL_NODISCARD zl_status zv_train_load(const char *folder, zv_train *out, zl_err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "compare/trace.h"
 #include "compare/verdict.h"
 #include "drive/mutants.h"
+#include "drive/train_json.h"
 #include "fuzz.h"
 #include "peers/answers.h"
 #include "records/causes.h"
@@ -82,12 +83,18 @@ static void speed(const char *path, zl_err *err)
     }
 }
 
+static void train(const char *path, zl_err *err)
+{
+    zv_train found;
+    (void)!zv_train_read(path, &found, err);
+}
+
 typedef void reader(const char *path, zl_err *err);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static reader *const readers[] = {verdicts, mutants, nccl,    nccl_traced, trace,
-                                      causes,   limits,  answers, speed};
+                                      causes,   limits,  answers, speed,       train};
     zl_err err = {0};
     if (size > 0) {
         readers[(data[0] - (unsigned)'0') % (sizeof readers / sizeof readers[0])](

@@ -103,6 +103,8 @@ ZL_API void zl_json_put_string(zl_json_writer *w, const char *key, const char *v
 ZL_API void zl_json_put_u64(zl_json_writer *w, const char *key, uint64_t value);
 ZL_API void zl_json_put_real(zl_json_writer *w, const char *key,
                              double value); /* shortest text that reads back */
+ZL_API void zl_json_put_number(zl_json_writer *w, const char *key,
+                               const char *digits); /* a JSON number, as it was read */
 ZL_API void zl_json_put_bool(zl_json_writer *w, const char *key, bool value);
 ZL_API void zl_json_put_null(zl_json_writer *w, const char *key);
 /* A parsed value with all below it; of duplicate keys the first. */

@@ -238,13 +238,18 @@ typedef struct zl_ds_config {
  * knows, an older name, a spelling that the file's own reader refuses. */
 typedef void zl_warn(void *context, const char *line);
 
+/* Warns of each key of a config.json that looks like one that decides shapes and is absent: a slip,
+ * where the default is taken in silence. Other unknown keys are the business of other programs. */
+ZL_API void zl_hf_config_slips(zl_json config, zl_warn *warn, void *context);
+
 /* What surrounds a ds_config.json: the release that reads it, and the arguments and the model by
  * which Hugging Face's Trainer and accelerate replace "auto". 0, false: not known. */
 typedef struct zl_ds_program {
     uint32_t version;
     uint64_t hidden; /* hidden size of the model */
     uint64_t ranks, micro_batch, accumulation;
-    bool precision_given, clip_given;
+    bool precision_given, clip_given, stage_given;
+    uint64_t stage;
     zl_precision precision;
     double clip; /* largest gradient norm */
     zl_warn *warn;
