@@ -208,19 +208,25 @@ zt_block zt_allocate(zt_process *p, uint64_t bytes, uint32_t stream)
 static void note(zt_process *p, zt_deed deed)
 {
     zt_deeds *d = &p->engine->deeds;
-    if (d->on) {
-        d->at = zt_grow(p, d->at, d->count, &d->capacity, sizeof *d->at);
-        d->at[d->count++] = deed;
+    if (!d->on) {
+        return;
     }
+    if (d->count == d->capacity) {
+        d->at = zt_grow(p, d->at, d->count, &d->capacity, sizeof *d->at);
+    }
+    d->at[d->count++] = deed;
 }
 
 /* What a storage does to its block. */
 static void note_of(zt_process *p, const zt_storage_state *s, zt_deed_kind kind, uint64_t amount,
                     uint32_t stream)
 {
-    note(p,
-         (zt_deed){
-             .amount = amount, .born = s->born, .stream = (uint16_t)stream, .kind = (uint8_t)kind});
+    if (p->engine->deeds.on) {
+        note(p, (zt_deed){.amount = amount,
+                          .born = s->born,
+                          .stream = (uint16_t)stream,
+                          .kind = (uint8_t)kind});
+    }
 }
 
 static void note_block(zt_process *p, const zt_storage_state *s)
@@ -228,8 +234,11 @@ static void note_block(zt_process *p, const zt_storage_state *s)
     zt_deeds *d = &p->engine->deeds;
     if (d->on) {
         note_of(p, s, ZT_DEED_ALLOC, s->bytes, s->stream);
-        d->block = zt_grow(p, d->block, s->born - d->first, &d->block_capacity, sizeof *d->block);
-        d->block[s->born - d->first] = s->block;
+        const uint32_t at = s->born - d->first;
+        if (at == d->block_capacity) {
+            d->block = zt_grow(p, d->block, at, &d->block_capacity, sizeof *d->block);
+        }
+        d->block[at] = s->block;
     }
 }
 
@@ -387,13 +396,13 @@ void zt_outlast_use(zt_process *p, zt_storage s, uint32_t allocations, uint32_t 
 
 void zt_synchronize_device(zt_process *p)
 {
-    note(p, (zt_deed){.kind = ZT_DEED_IDLE});
+    note(p, (zt_deed){.kind = ZT_DEED_IDLE, .born = UINT32_MAX});
     zt_device_idle(p->allocator);
 }
 
 void zt_release_cached(zt_process *p)
 {
-    note(p, (zt_deed){.kind = ZT_DEED_EMPTY});
+    note(p, (zt_deed){.kind = ZT_DEED_EMPTY, .born = UINT32_MAX});
     zt_empty_cache(p->allocator);
 }
 
@@ -506,7 +515,7 @@ void zt_reset_peak(zt_process *p)
     if (is_heard(p)) {
         tell(p, (zt_happened){.what = ZT_RESETS});
     }
-    note(p, (zt_deed){.kind = ZT_DEED_RESET});
+    note(p, (zt_deed){.kind = ZT_DEED_RESET, .born = UINT32_MAX});
     zt_reset_peaks(p->allocator);
 }
 
@@ -538,7 +547,7 @@ zl_mark *zt_mark_new(zt_process *p, int32_t step, const char *at)
 
 void zt_mark(zt_process *p, int32_t step, const char *at)
 {
-    note(p, (zt_deed){.kind = ZT_DEED_MARK, .amount = p->marks->count});
+    note(p, (zt_deed){.kind = ZT_DEED_MARK, .born = UINT32_MAX, .amount = p->marks->count});
     zl_mark *mark = zt_mark_new(p, step, at);
     mark->device_used = zl_add(p->run->device_context, mark->reserved);
     mark->device_used = zl_add(mark->device_used, zt_outside_bytes(p));

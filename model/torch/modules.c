@@ -15,7 +15,7 @@ enum { INT64_BYTES = 8, FLOAT_BYTES = 4, HALF_BYTES = 2 };
 static zt_module *module_new(zt_process *p, zt_module *parent, const char *name, bool called)
 {
     zt_module *m = zt_arena(p, 1, sizeof *m);
-    snprintf(m->name, sizeof m->name, "%s", name);
+    memcpy(m->name, name, zl_min(strlen(name), sizeof m->name - 1)); /* zeroed */
     m->called = called;
     m->parent = parent;
     p->module_count++;

@@ -33,11 +33,6 @@ void zt_repeat_begin(zt_process *p)
     d->on = true;
 }
 
-static bool is_of_a_storage(const zt_deed *deed)
-{
-    return deed->kind <= ZT_DEED_OUTLAST;
-}
-
 static int by_birth(const void *a, const void *b)
 {
     const uint32_t x = ((const struct zt_outsider *)a)->born;
@@ -56,12 +51,12 @@ static void find_outsiders(zt_process *p)
     zt_deeds *d = &p->engine->deeds;
     uint32_t found = 0;
     for (uint32_t i = 0; i < d->count; i++) {
-        found += is_of_a_storage(&d->at[i]) && d->at[i].born < d->first ? 1 : 0;
+        found += d->at[i].born < d->first ? 1 : 0;
     }
     d->outsider = zt_arena(p, zl_max(found, 1), sizeof *d->outsider);
     found = 0;
     for (uint32_t i = 0; i < d->count; i++) {
-        if (is_of_a_storage(&d->at[i]) && d->at[i].born < d->first) {
+        if (d->at[i].born < d->first) {
             d->outsider[found++].born = d->at[i].born;
         }
     }
@@ -78,7 +73,7 @@ static bool note_outsiders(zt_deeds *d)
 {
     for (uint32_t i = 0; i < d->count; i++) {
         const zt_deed *deed = &d->at[i];
-        if (!is_of_a_storage(deed) || deed->born >= d->first) {
+        if (deed->born >= d->first) {
             continue;
         }
         struct zt_outsider *o = outsider_of(d, deed->born);

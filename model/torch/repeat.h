@@ -18,7 +18,7 @@ typedef enum zt_deed_kind {
 
 typedef struct zt_deed {
     uint64_t amount;
-    uint32_t born; /* of the storage: how many were allocated before it */
+    uint32_t born; /* of the storage: how many were allocated before it; else UINT32_MAX */
     uint16_t stream;
     uint8_t kind; /* zt_deed_kind */
 } zt_deed;
