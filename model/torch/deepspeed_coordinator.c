@@ -354,15 +354,19 @@ void zt_coordinator_enter(zt_coordinator *c, uint32_t module, bool backward)
  * because it was there, and what is used again within the reuse distance. A bit per parameter. */
 static uint32_t released(zt_coordinator *c, const zt_coordinator_module *m)
 {
+    uint32_t open = 0;
     for (uint32_t i = 0; i < m->params; i++) {
         param_state *s = &c->state[m->param[i]];
         s->marked = !c->param[m->param[i]].persists && s->scanned_for <= (int64_t)c->step;
+        open += s->marked ? 1 : 0;
     }
     uint64_t distance = 0;
-    for (size_t step = c->step; step < c->steps && distance < c->limits.reuse; step++) {
+    for (size_t step = c->step; open > 0 && step < c->steps && distance < c->limits.reuse; step++) {
         const zt_coordinator_module *next = &c->module[c->order[step]];
         for (uint32_t i = 0; i < next->params; i++) {
-            c->state[next->param[i]].marked = false;
+            param_state *s = &c->state[next->param[i]];
+            open -= s->marked ? 1 : 0;
+            s->marked = false;
             distance = zl_add(distance, c->param[next->param[i]].elements);
         }
     }

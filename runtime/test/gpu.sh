@@ -77,10 +77,11 @@ pack() {
   tar -C "$results" -czf "$new" . 2>/dev/null || [ $? -eq 1 ] # 1: a file grew meanwhile
   mv "$new" "$out/results.tar.gz"
 }
-below() { # below PID: all processes that it started, and those that they did; some have sessions of their own
+below() { # below PID: all processes that it started, and those that they did; some have sessions of their own. One that ends
+  # meanwhile is no failure, but awk's
   awk '/^Pid:/ { pid = $2 } /^PPid:/ { print pid, $2 }' /proc/[0-9]*/status 2>/dev/null |
     awk -v root="$1" '{ parent[$1] = $2 }
-      END { for (pid in parent) { at = parent[pid]; while (at > 1 && at != root) at = parent[at]; if (at == root) print pid } }'
+      END { for (pid in parent) { at = parent[pid]; while (at > 1 && at != root) at = parent[at]; if (at == root) print pid } }' || true
 }
 child='' packer=''
 end_processes() { # the mode if it still runs, and the packer
@@ -118,6 +119,7 @@ run_mode() { # run_mode MODE ARGUMENT...
 }
 while sleep 30; do pack; done &
 packer=$!
+disown "$packer" # or the shell says that it was killed
 
 status=0
 for mode in "${modes[@]}"; do
