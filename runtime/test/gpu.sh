@@ -77,9 +77,9 @@ pack() {
   tar -C "$results" -czf "$new" . 2>/dev/null || [ $? -eq 1 ] # 1: a file grew meanwhile
   mv "$new" "$out/results.tar.gz"
 }
-below() { # below PID: all processes that it started, and those that they did; some have sessions of their own. One that ends
-  # meanwhile is no failure, but awk's
-  awk '/^Pid:/ { pid = $2 } /^PPid:/ { print pid, $2 }' /proc/[0-9]*/status 2>/dev/null |
+below() { # below PID: all processes that it started, and those that they did; some have sessions of their own. Where one ends
+  # meanwhile, cat goes on and awk would not
+  cat /proc/[0-9]*/status 2>/dev/null | awk '/^Pid:/ { pid = $2 } /^PPid:/ { print pid, $2 }' |
     awk -v root="$1" '{ parent[$1] = $2 }
       END { for (pid in parent) { at = parent[pid]; while (at > 1 && at != root) at = parent[at]; if (at == root) print pid } }' || true
 }
