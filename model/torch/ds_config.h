@@ -1,10 +1,11 @@
 /* What the files that read a ds_config.json share. Private to torch/.
  *
- *     ds_config.c         the keys, and what each section means
- *     ds_config_values.c  one value: the spellings that DeepSpeed accepts, and those it only nearly
- * does ds_config_auto.c    "auto", by the rules of those who replace it ds_config_legacy.c  older
- * names, and keys beside their other name ds_config_batch.c   train_batch_size = micro-batch x
- * accumulation x ranks
+ * - ds_config.c: what each section means
+ * - ds_config_keys.c: the keys of each section
+ * - ds_config_values.c: one value, in the spellings that DeepSpeed accepts or only nearly does
+ * - ds_config_auto.c: "auto", by the rules of those who replace it
+ * - ds_config_legacy.c: older names, and keys beside their other name
+ * - ds_config_batch.c: train_batch_size = micro-batch x accumulation x ranks
  */
 #ifndef ZL_TORCH_DS_CONFIG_H
 #define ZL_TORCH_DS_CONFIG_H
@@ -36,6 +37,24 @@ void zt_ds_warn(const zt_ds_reader *r, const char *format, ...)
 /* Keeps that `key` came to be `value`, and why; the longest list is cut. */
 void zt_ds_note(zl_ds_config *ds, const char *key, const char *value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* ---- the keys of a section ---- */
+
+typedef enum zt_ds_keys {
+    ZT_DS_TOP,
+    ZT_DS_ZERO,
+    ZT_DS_OFFLOAD_OPTIMIZER,
+    ZT_DS_OFFLOAD_PARAM,
+    ZT_DS_FP16,
+    ZT_DS_BF16,
+    ZT_DS_DATA_TYPES,
+    ZT_DS_KEYS_COUNT
+} zt_ds_keys;
+
+/* Takes what flags and counts say, warns about keys that are not known, and refuses
+ * (ZL_E_UNMODELLED) what moves memory in a way outside the model. An object that is absent is none.
+ */
+zl_status zt_ds_read_keys(const zt_ds_reader *r, zl_json object, zt_ds_keys keys, zl_err *err);
 
 /* ---- one value ---- */
 

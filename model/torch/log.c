@@ -1,4 +1,4 @@
-#include "torch/log.h"
+#include "torch/log_read.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "zeroledger/json.h"
 
 static const uint64_t gib = UINT64_C(1) << 30;
-static const uint64_t mib = UINT64_C(1) << 20;
 
 static const char *const figures[ZT_FIGURE_COUNT] = {
     [ZT_REQUESTED] = "requested",     [ZT_PEAK_REQUESTED] = "peak_requested",
@@ -37,17 +36,7 @@ const char *zt_source_name(zt_source source)
     return sources[source];
 }
 
-typedef struct reader {
-    const char *text;
-    size_t size;
-    size_t counted; /* bytes whose lines are counted */
-    uint64_t line;
-    const char *last; /* end of the sighting before: messages begin behind it */
-    zt_log log;
-    bool failed;
-} reader;
-
-static zt_sighting *add(reader *r, zt_source source, const char *at)
+zt_sighting *zt_log_add(zt_log_reader *r, zt_source source, const char *at)
 {
     enum { STEP = 64 };
     if (r->log.count % STEP == 0) {
@@ -138,7 +127,7 @@ static void copy_message(const char *begin, const char *end, char *out)
 
 /* Behind the last logger's tag, which may be some lines above where a terminal wrapped; without
  * one, the last line. */
-static void read_message(const reader *r, const char *figures_at, char *out)
+static void read_message(const zt_log_reader *r, const char *figures_at, char *out)
 {
     enum { BACK_MAX = 400 };
     static const char tag[] = "see_memory_usage]";
@@ -168,7 +157,7 @@ static void read_message(const reader *r, const char *figures_at, char *out)
 
 /* "MA 0.63 GB Max_MA 0.63 GB CA 0.63 GB Max_CA 1 GB", any space between the words: logs come
  * wrapped, and collapsed by issue trackers. */
-static bool read_usage(reader *r, zt_cursor *c)
+static bool read_usage(zt_log_reader *r, zt_cursor *c)
 {
     static const struct {
         const char *word;
@@ -189,7 +178,7 @@ static bool read_usage(reader *r, zt_cursor *c)
             return false;
         }
     }
-    zt_sighting *s = add(r, ZT_SEE_MEMORY_USAGE, c->at);
+    zt_sighting *s = zt_log_add(r, ZT_SEE_MEMORY_USAGE, c->at);
     if (s != NULL) {
         memcpy(s->figure, figure, sizeof figure);
         read_message(r, c->at, s->message);
@@ -199,7 +188,7 @@ static bool read_usage(reader *r, zt_cursor *c)
 }
 
 /* "CPU Virtual Memory:  used = 4.43 GB, percent = 1.8%" of the sighting before. */
-static bool read_host(reader *r, zt_cursor *c)
+static bool read_host(zt_log_reader *r, zt_cursor *c)
 {
     zt_cursor ahead = *c;
     zt_printed used = {0};
@@ -221,7 +210,7 @@ static bool read_host(reader *r, zt_cursor *c)
 }
 
 /* "Memory Allocated 0.123 GigaBytes" and three more, each with its own prefix. */
-static bool read_gigabytes(reader *r, zt_cursor *c)
+static bool read_gigabytes(zt_log_reader *r, zt_cursor *c)
 {
     static const struct {
         const char *words;
@@ -249,7 +238,7 @@ static bool read_gigabytes(reader *r, zt_cursor *c)
         (void)zt_take_number(&ahead, gib, ZT_AS_WRITTEN, &figure[lines[i].figure]);
         (void)zt_take(&ahead, "GigaBytes");
     }
-    zt_sighting *s = add(r, ZT_GIGABYTES, c->at);
+    zt_sighting *s = zt_log_add(r, ZT_GIGABYTES, c->at);
     if (s != NULL) {
         memcpy(s->figure, figure, sizeof figure);
         read_message(r, c->at, s->message);
@@ -261,7 +250,7 @@ static bool read_gigabytes(reader *r, zt_cursor *c)
 /* ---- ThroughputTimer and overflow ---- */
 
 /* "global_step=4", or "0/4, SamplesPerSec" up to 0.6. */
-static uint64_t step_before(const reader *r, const char *at)
+static uint64_t step_before(const zt_log_reader *r, const char *at)
 {
     enum { BACK_MAX = 240 };
     static const char word[] = "global_step=";
@@ -289,7 +278,7 @@ static uint64_t step_before(const reader *r, const char *at)
     return step;
 }
 
-static bool read_timer(reader *r, zt_cursor *c)
+static bool read_timer(zt_log_reader *r, zt_cursor *c)
 {
     zt_cursor ahead = *c;
     zt_printed now = {0};
@@ -300,7 +289,7 @@ static bool read_timer(reader *r, zt_cursor *c)
     }
     (void)(zt_take(&ahead, ",") && zt_take(&ahead, "MaxMemAllocated=") &&
            zt_take_number(&ahead, gib, ZT_TWO_DECIMALS, &most) && zt_take(&ahead, "GB"));
-    zt_sighting *s = add(r, ZT_THROUGHPUT_TIMER, c->at);
+    zt_sighting *s = zt_log_add(r, ZT_THROUGHPUT_TIMER, c->at);
     if (s != NULL) {
         s->figure[ZT_ALLOCATED] = now;
         s->figure[ZT_PEAK_ALLOCATED] = most;
@@ -312,7 +301,7 @@ static bool read_timer(reader *r, zt_cursor *c)
 }
 
 /* "[deepspeed] OVERFLOW! Rank 0 Skipping step." */
-static bool read_overflow(reader *r, zt_cursor *c)
+static bool read_overflow(zt_log_reader *r, zt_cursor *c)
 {
     zt_cursor ahead = *c;
     enum { WORDS_MAX = 60 };
@@ -321,7 +310,7 @@ static bool read_overflow(reader *r, zt_cursor *c)
                 "kipping step") == NULL) {
         return false;
     }
-    zt_sighting *s = add(r, ZT_OVERFLOW, c->at);
+    zt_sighting *s = zt_log_add(r, ZT_OVERFLOW, c->at);
     if (s != NULL) {
         memcpy(s->message, "step skipped", sizeof "step skipped");
     }
@@ -341,7 +330,7 @@ static void summary_row(zt_cursor table, const char *name, zt_printed *now, zt_p
     }
 }
 
-static bool read_summary(reader *r, zt_cursor *c)
+static bool read_summary(zt_log_reader *r, zt_cursor *c)
 {
     enum { TABLE_MAX = 5000 };
     static const char title[] = "memory summary, device ID";
@@ -365,7 +354,7 @@ static bool read_summary(reader *r, zt_cursor *c)
     if (!seen.figure[ZT_ALLOCATED].present) {
         return false;
     }
-    zt_sighting *s = add(r, ZT_MEMORY_SUMMARY, c->at);
+    zt_sighting *s = zt_log_add(r, ZT_MEMORY_SUMMARY, c->at);
     if (s != NULL) {
         seen.source = s->source;
         seen.line = s->line;
@@ -378,14 +367,14 @@ static bool read_summary(reader *r, zt_cursor *c)
 
 /* ---- out of memory ---- */
 
-static bool read_oom(reader *r, zt_cursor *c)
+static bool read_oom(zt_log_reader *r, zt_cursor *c)
 {
     zt_cursor ahead = *c;
     zt_oom oom;
     if (!zt_oom_find(&ahead, &oom) || !oom.asked.present) {
         return false;
     }
-    zt_sighting *s = add(r, ZT_OUT_OF_MEMORY, c->at);
+    zt_sighting *s = zt_log_add(r, ZT_OUT_OF_MEMORY, c->at);
     if (s != NULL) {
         s->oom = oom;
         s->number = oom.device;
@@ -395,148 +384,6 @@ static bool read_oom(reader *r, zt_cursor *c)
     }
     *c = ahead;
     return true;
-}
-
-/* ---- nvidia-smi --query-gpu=... --format=csv ---- */
-
-enum { COLUMNS_MAX = 64, GPUS_MAX = 64 };
-
-typedef struct smi_table {
-    size_t used_column;
-    size_t index_column; /* COLUMNS_MAX: none */
-    size_t columns;
-    zt_printed most[GPUS_MAX];
-} smi_table;
-
-static zt_cursor line_of(zt_cursor *c)
-{
-    const char *end = memchr(c->at, '\n', c->left);
-    const zt_cursor line = {c->at, end != NULL ? (size_t)(end - c->at) : c->left};
-    zt_advance(c, line.left + 1);
-    return line;
-}
-
-/* The index-th field of a line; false past the end. */
-static bool field_of(zt_cursor line, size_t index, zt_cursor *out)
-{
-    for (;; index--) {
-        const char *comma = memchr(line.at, ',', line.left);
-        const size_t length = comma != NULL ? (size_t)(comma - line.at) : line.left;
-        if (index == 0) {
-            *out = (zt_cursor){line.at, length};
-            return true;
-        }
-        if (comma == NULL) {
-            return false;
-        }
-        zt_advance(&line, length + 1);
-    }
-}
-
-static bool smi_row(zt_cursor line, smi_table *t)
-{
-    zt_cursor field;
-    zt_printed used = {0};
-    uint64_t gpu = 0;
-    if (!field_of(line, t->columns - 1, &field) || field_of(line, t->columns, &field) ||
-        !field_of(line, t->used_column, &field) || !zt_take_number(&field, mib, ZT_DOWN, &used)) {
-        return false;
-    }
-    if (t->index_column < COLUMNS_MAX && field_of(line, t->index_column, &field) &&
-        !zt_take_count(&field, &gpu)) {
-        return false;
-    }
-    if (gpu >= GPUS_MAX) {
-        return false;
-    }
-    if (!t->most[gpu].present || used.low > t->most[gpu].low) {
-        t->most[gpu] = used;
-    }
-    return true;
-}
-
-/* Rows up to the first that is none. */
-static zt_cursor smi_rows(zt_cursor rows, smi_table *t)
-{
-    while (rows.left > 0) {
-        const zt_cursor before = rows;
-        if (!smi_row(line_of(&rows), t)) {
-            return before;
-        }
-    }
-    return rows;
-}
-
-static void add_gpus(reader *r, const smi_table *t, const char *at)
-{
-    for (size_t gpu = 0; gpu < GPUS_MAX; gpu++) {
-        zt_sighting *s = t->most[gpu].present ? add(r, ZT_NVIDIA_SMI, at) : NULL;
-        if (s != NULL) {
-            s->number = gpu;
-            s->figure[ZT_DEVICE_USED] = t->most[gpu];
-            memcpy(s->message, "largest sample", sizeof "largest sample");
-        }
-    }
-}
-
-static bool read_smi(reader *r, zt_cursor *c)
-{
-    const char *begin = c->at;
-    while (begin > r->text && begin[-1] != '\n') {
-        begin--;
-    }
-    zt_cursor ahead = {begin, c->left + (size_t)(c->at - begin)};
-    const zt_cursor title = line_of(&ahead);
-    smi_table t = {.used_column = COLUMNS_MAX, .index_column = COLUMNS_MAX};
-    zt_cursor field;
-    for (; t.columns < COLUMNS_MAX && field_of(title, t.columns, &field); t.columns++) {
-        if (zt_take(&field, "memory.used")) {
-            t.used_column = t.columns;
-        } else if (zt_take(&field, "index")) {
-            t.index_column = t.columns;
-        }
-    }
-    if (t.used_column == COLUMNS_MAX) {
-        return false;
-    }
-    const zt_cursor rest = smi_rows(ahead, &t);
-    add_gpus(r, &t, c->at);
-    const bool some = rest.at > ahead.at;
-    *c = some ? rest : *c;
-    return some;
-}
-
-/* format=csv,noheader: a text of nothing but rows with one size in MiB; a number before it is the
- * index. */
-static void read_bare_smi(reader *r)
-{
-    zt_cursor all = {r->text, r->size};
-    zt_cursor rest = all;
-    const zt_cursor row = line_of(&rest);
-    smi_table t = {.used_column = COLUMNS_MAX, .index_column = COLUMNS_MAX};
-    zt_cursor field;
-    for (; t.columns < COLUMNS_MAX && field_of(row, t.columns, &field); t.columns++) {
-        uint64_t number = 0;
-        if (!zt_take_count(&field, &number)) {
-            continue;
-        }
-        if (zt_take(&field, "MiB")) {
-            if (t.used_column < COLUMNS_MAX) {
-                return; /* used or total, which is which? */
-            }
-            t.used_column = t.columns;
-        } else if (t.used_column == COLUMNS_MAX && t.index_column == COLUMNS_MAX &&
-                   field.left == 0) {
-            t.index_column = t.columns;
-        }
-    }
-    if (t.used_column < COLUMNS_MAX) {
-        rest = smi_rows(all, &t);
-        zt_skip_space(&rest);
-        if (rest.left == 0) {
-            add_gpus(r, &t, r->text);
-        }
-    }
 }
 
 /* ---- a snapshot as JSON ---- */
@@ -578,7 +425,7 @@ static zl_status sum_segments(zl_json segments, zt_sighting *s, zl_err *err)
 
 /* What torch.cuda.memory._snapshot() returns, or torch.cuda.memory_snapshot(), the segments alone.
  * False: this is no JSON of a snapshot, and not meant to be. */
-static bool looks_like_json(const reader *r)
+static bool looks_like_json(const zt_log_reader *r)
 {
     zt_cursor c = {r->text, r->size};
     zt_skip_space(&c);
@@ -586,7 +433,7 @@ static bool looks_like_json(const reader *r)
                           (*c.at == '[' && zt_find(c, "\"total_size\"") != NULL));
 }
 
-static zl_status read_snapshot(reader *r, zl_err *err)
+static zl_status read_snapshot(zt_log_reader *r, zl_err *err)
 {
     zl_json_doc *doc = NULL;
     ZL_TRY(zl_json_parse("snapshot", r->text, r->size, &doc, err));
@@ -594,7 +441,7 @@ static zl_status read_snapshot(reader *r, zl_err *err)
     const zl_json segments = zl_json_is_array(root) ? root : zl_json_get(root, "segments");
     zl_status status = ZL_OK;
     if (zl_json_size(segments) > 0) {
-        zt_sighting *s = add(r, ZT_SNAPSHOT, r->text);
+        zt_sighting *s = zt_log_add(r, ZT_SNAPSHOT, r->text);
         if (s != NULL) {
             status = sum_segments(segments, s, err);
             memcpy(s->message, "snapshot", sizeof "snapshot");
@@ -608,7 +455,7 @@ static zl_status read_snapshot(reader *r, zl_err *err)
 
 static const struct {
     const char *begins;
-    bool (*read)(reader *r, zt_cursor *c);
+    bool (*read)(zt_log_reader *r, zt_cursor *c);
 } wordings[] = {
     {"MA", read_usage},
     {"CPU Virtual Memory:", read_host},
@@ -619,13 +466,13 @@ static const struct {
     {"Tried to allocate ", read_oom},
     {"Allocation on device ", read_oom},
     {"DefaultCPUAllocator: ", read_oom},
-    {"memory.used", read_smi},
+    {"memory.used", zt_log_read_smi},
 };
 
 enum { WORDINGS = sizeof wordings / sizeof wordings[0] };
 
 /* Each wording is looked for once in the whole text, then again behind where it was read. */
-static void read_text(reader *r)
+static void read_text(zt_log_reader *r)
 {
     const char *next[WORDINGS];
     zt_cursor c = {r->text, r->size};
@@ -655,14 +502,14 @@ static void read_text(reader *r)
 }
 
 /* Protocol 2 or newer, as torch.cuda.memory._dump_snapshot() writes it. */
-static bool is_pickle(const reader *r)
+static bool is_pickle(const zt_log_reader *r)
 {
     return r->size > 1 && (unsigned char)r->text[0] == 0x80 && r->text[1] >= 2 && r->text[1] <= 5;
 }
 
 zl_status zt_log_read(const char *text, size_t size, zt_log *out, zl_err *err)
 {
-    reader r = {.text = text, .size = size, .line = 1, .last = text};
+    zt_log_reader r = {.text = text, .size = size, .line = 1, .last = text};
     zl_status status = ZL_OK;
     if (looks_like_json(&r)) {
         status = read_snapshot(&r, err);
@@ -670,7 +517,7 @@ zl_status zt_log_read(const char *text, size_t size, zt_log *out, zl_err *err)
         read_text(&r);
     }
     if (status == ZL_OK && !r.failed && r.log.count == 0) {
-        read_bare_smi(&r);
+        zt_log_read_bare_smi(&r);
     }
     if (status == ZL_OK && r.failed) {
         status = zl_fail(err, ZL_E_RESOURCE, "no memory for what the log says");
